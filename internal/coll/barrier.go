@@ -6,9 +6,10 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A barrier by dissemination. In round r a member tells the one 2^r ranks above that it is there, and waits until the one
-// 2^r below has told so; then it knows of 2^(r+1) members, and after ⌈log2 n⌉ rounds of all. The NICs do the rounds by
-// themselves: a process posts a command and hears when all have.
+// A barrier by dissemination. In round r a member tells the member 2^r ranks above that it is
+// there, and waits for the same word from the member 2^r ranks below. Then it knows of 2^(r+1)
+// members, and after ⌈log2 n⌉ rounds of all. The NICs do the rounds by themselves: a process
+// posts a command and hears when all have entered.
 //
 //	rank   round 0    round 1    round 2        n = 5
 //	 0 ──► 1          2          4
@@ -17,16 +18,16 @@ import (
 //	 3 ──► 4          0          2
 //	 4 ──► 0          1          3
 //
-// Rounds of a member that is ahead are noted as bits, so that what is parked of a barrier is one word. Operation 0 of
-// every group is a barrier too: its signals tell a sum over the seats, so that members that do not agree on the seats never
-// come through.
+// Rounds of a member that is ahead are noted as bits, so the parked state of a barrier is one
+// word. Operation 0 of every group is also a barrier. Its signals carry a sum over the seats, so
+// members that do not agree on the seats never complete it.
 
-// advanceBarrier does the rounds whose turn it is.
+// advanceBarrier does the rounds that are due.
 func (t *Table) advanceBarrier(o *operation) {
 	m := o.m
 	n := len(m.g.seats)
 	for d := 1 << o.round; d < n; d = 1 << o.round {
-		if o.told == o.round { // of this round not yet
+		if o.told == o.round { // not yet told in this round
 			o.told++
 			var sum uint64
 			if o.number == 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A broadcast goes down a tree (tree.go) from NIC to NIC; the processes in between are not asked, and one
-// that is stopped delays nothing below it.
+// A broadcast goes down a tree (tree.go) from NIC to NIC. The processes in between are not
+// involved, so a stopped process delays nothing below it.
 //
 //	root            member in between                      members below
 //	  │── Offer ─────►│── Offer ───────────────────────────────►│   of more than one piece: is there room?
@@ -18,12 +18,13 @@ import (
 //	  │               │◄──────────────────────────────── Ack ──│
 //	  │◄──────── Ack ─│   all below have it, and so have I
 //
-// What is passed on is in transit memory, of which each membership has so much and grants no more; it is free again when
-// those below have the data, whatever the process here does. If the process has not asked for the broadcast by then, the
-// data is kept for it within a quota. Beyond the quota it is dropped, and fetched from the root when the process asks:
-// until then the Ack is withheld, so that the root's process, and no other, waits for it.
+// Data to be passed on is in transit memory. Each membership has a fixed amount of it and grants
+// no more. The memory is free again when the members below have the data, whatever the process
+// here does. If the process has not asked for the broadcast by then, the data is kept for it
+// within a quota. Beyond the quota the data is dropped, and fetched from the root when the
+// process asks. Until then the Ack is withheld, so that only the root's process waits for it.
 
-// enterBroadcast is the process's part.
+// enterBroadcast starts a broadcast for the process.
 func (t *Table) enterBroadcast(o *operation) {
 	if o.m.rank != o.root {
 		switch {
@@ -45,7 +46,8 @@ func (t *Table) enterBroadcast(o *operation) {
 	t.carryOn(o)
 }
 
-// learn notes how much comes, and prepares to pass it on. Short data goes without being offered.
+// learn notes the length of the data, and prepares to pass it on. Short data is sent without an
+// offer.
 func (t *Table) learn(o *operation, length int) {
 	m := o.m
 	o.known, o.length = true, length
@@ -59,10 +61,11 @@ func (t *Table) learn(o *operation, length int) {
 	}
 }
 
-// offerHeard takes the offer of long data.
+// offerHeard handles the offer of long data.
 func (t *Table) offerHeard(m *member, from int, s wire.Signal) {
 	root, length := int(s.Value>>32), int(uint32(s.Value))
-	if !m.g.complete || root >= len(m.g.seats) || length > limits.BroadcastBytes || length <= m.g.piece || root == m.rank {
+	if !m.g.complete || root >= len(m.g.seats) || length > limits.BroadcastBytes || length <= m.g.piece ||
+		root == m.rank {
 		t.count(vni.DropFormat)
 		return
 	}
@@ -76,16 +79,17 @@ func (t *Table) offerHeard(m *member, from int, s wire.Signal) {
 	t.tryGrant(o)
 }
 
-// mayTake reports whether there is transit memory for an operation. There always is for the oldest that wants some. Offers
-// overtake one another, and broadcasts of several roots go different ways; if one NIC kept newer ones until the next took
-// them, while that kept its memory for older ones, none would go on. So a membership holds TransitBytes and besides, of each
-// broadcast that came after newer ones, what that needs.
+// mayTake reports whether there is transit memory for an operation. For the oldest that wants
+// some there always is. The reason: offers overtake one another, and broadcasts of several roots
+// take different ways. If one NIC kept newer ones until the next NIC took them, while that NIC
+// kept its memory for older ones, neither would proceed. So a membership holds TransitBytes and,
+// in addition, the needs of each broadcast that arrived after newer ones.
 func (t *Table) mayTake(o *operation) bool {
 	m := o.m
 	if m.inTransit == 0 || m.inTransit+o.length <= limits.TransitBytes {
 		return true
 	}
-	for n, other := range m.ops { // order does not matter: all are looked at, or one decides
+	for n, other := range m.ops { // order does not matter: all are checked, or one decides
 		if other != o && other.held && !other.staged && int32(n-o.number) < 0 {
 			return false
 		}
@@ -93,7 +97,7 @@ func (t *Table) mayTake(o *operation) bool {
 	return true
 }
 
-// tryGrant takes memory for the data of an operation and asks for it, or waits until there is some.
+// tryGrant takes memory for the data of an operation and asks for the data, or waits for memory.
 func (t *Table) tryGrant(o *operation) {
 	m := o.m
 	if !t.mayTake(o) {
@@ -113,11 +117,11 @@ func (t *Table) tryGrant(o *operation) {
 	o.offered = -1
 }
 
-// retryWaiting lets operations that wait for transit memory try again, the oldest first.
+// retryWaiting retries operations that wait for transit memory, the oldest first.
 func (t *Table) retryWaiting(m *member) {
 	for m.waiting > 0 && t.cfg.Defect != mutate.WaiterForgotten {
 		var oldest *operation
-		for n, o := range m.ops { // the least of them, whatever the order
+		for n, o := range m.ops { // the least of them, in any order
 			if o.waits && (oldest == nil || int32(n-oldest.number) < 0) {
 				oldest = o
 			}
@@ -157,7 +161,7 @@ func (t *Table) dropBuffer(o *operation) {
 	}
 }
 
-// broadcastPiece takes a piece.
+// broadcastPiece handles a piece.
 func (t *Table) broadcastPiece(o *operation, p *wire.Piece, payload []byte) {
 	m := o.m
 	if !o.known {
@@ -170,7 +174,8 @@ func (t *Table) broadcastPiece(o *operation, p *wire.Piece, payload []byte) {
 	}
 	at := int(p.Offset)
 	i := at / m.g.piece
-	if o.complete || !o.held || int(p.Length) != o.length || at%m.g.piece != 0 || len(payload) != min(o.length-at, m.g.piece) ||
+	if o.complete || !o.held || int(p.Length) != o.length || at%m.g.piece != 0 ||
+		len(payload) != min(o.length-at, m.g.piece) ||
 		o.have[i/64]&(1<<(i%64)) != 0 {
 		if !o.complete {
 			t.count(vni.DropFormat)
@@ -189,7 +194,7 @@ func (t *Table) broadcastPiece(o *operation, p *wire.Piece, payload []byte) {
 	t.carryOn(o)
 }
 
-// deliver gives the process the data.
+// deliver gives the data to the process.
 func (t *Table) deliver(o *operation) {
 	if o.req == nil {
 		return
@@ -203,7 +208,7 @@ func (t *Table) deliver(o *operation) {
 	t.finish(o, status, n, o.length)
 }
 
-// legHeard takes a signal of a member below, or of one that fetches.
+// legHeard handles a signal from a member below, or from one that fetches.
 func (t *Table) legHeard(o *operation, from int, what uint8) {
 	if o.kind == kindReduce {
 		if what == signalAck {
@@ -249,7 +254,8 @@ func (t *Table) settleBroadcast(o *operation) {
 		return
 	}
 	t.shelve(o)
-	if o.acks < below && t.cfg.Defect != mutate.AckAhead || (o.late || o.fetching && o.req != nil) && t.cfg.Defect != mutate.LateForgotten {
+	if o.acks < below && t.cfg.Defect != mutate.AckAhead ||
+		(o.late || o.fetching && o.req != nil) && t.cfg.Defect != mutate.LateForgotten {
 		return
 	}
 	if !o.acked {
@@ -261,7 +267,8 @@ func (t *Table) settleBroadcast(o *operation) {
 	}
 }
 
-// shelve frees transit memory whose data has been passed on: the process has it, or it is staged, or it is dropped.
+// shelve frees transit memory whose data has been passed on: the process has it, or it is staged,
+// or it is dropped.
 func (t *Table) shelve(o *operation) {
 	m := o.m
 	switch {

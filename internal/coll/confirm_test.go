@@ -8,14 +8,14 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// shrinking is a group of a process here, rank 0, and one at each of two peers. That of NIC 3 has
-// ended, and the other two shrink the group.
+// shrinking is a group of a process here, rank 0, and one at each of two peers. The process at
+// NIC 3 has ended, and the other two shrink the group.
 type shrinking struct {
 	*team
 	old uint32 // number of the membership here in the first group
 }
 
-// tell takes news of the process at NIC 2, which is number in the group of an epoch.
+// tell handles news of the process at NIC 2, which has this number in the group of an epoch.
 func (s *shrinking) tell(op byte, epoch, number, blamed, last uint32) {
 	pr := s.peers[2]
 	b := news(op, pr.news.heard+1, "p0", 1, number, blamed)
@@ -35,7 +35,7 @@ func (s *shrinking) shrink(number, epoch uint32) *request {
 	return r
 }
 
-// hears takes a signal of operation 0 from NIC 2, whose process has rank 1.
+// hears handles a signal of operation 0 from NIC 2, whose process has rank 1.
 func (s *shrinking) hears(what uint8, epoch uint32) {
 	m := s.members[s.number]
 	h := wire.GroupHeader{Group: s.number, Epoch: epoch, Rank: 1}
@@ -49,8 +49,8 @@ func (s *shrinking) leave(number uint32) vni.Status {
 	return r.c.Status
 }
 
-// newShrinking returns the group after the process here has its new group of epoch 1, and has left
-// the first one.
+// newShrinking returns the group after the process here has its new group of epoch 1, and has
+// left the first one.
 func newShrinking(t *testing.T) *shrinking {
 	s := &shrinking{team: newTeam(newEngine(t, 2), 1, 2)}
 	s.old = s.numbers[0]
@@ -101,7 +101,7 @@ func TestAMemberThatHasShrunkWaitsForOneWhoseJoinHasFailed(t *testing.T) {
 	if again.done {
 		t.Fatalf("the second shrink ended with %v; expected that it waits for rank 1", again.c.Status)
 	}
-	if s.hears(signalFull, 2); again.done { // a group that is shrunk to is full for nobody
+	if s.hears(signalFull, 2); again.done { // signalFull does not apply to a shrink
 		t.Fatalf("the second shrink ended with %v, because a NIC says that the group is full", again.c.Status)
 	}
 	s.tell(wire.TableJoin, 2, 3, 0, 0)
@@ -116,7 +116,7 @@ func TestAMemberThatHasShrunkWaitsForOneWhoseJoinHasFailed(t *testing.T) {
 	}
 }
 
-// A leave says which member made the join fail. A rank that the group does not have is not believed.
+// A leave names the member that made the join fail. A rank outside the group is not believed.
 func TestAJoinThatFailsIsBlamedOnTheMemberThatHasGone(t *testing.T) {
 	for _, c := range []struct {
 		blamed, last uint32

@@ -13,39 +13,42 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Every NIC knows the members of every group of the fabric. It tells its own to every other NIC as it does with names: all of
-// them when a pair opens, each change as it happens (seats.go).
+// Every NIC knows the members of every group of the fabric. As with names, it tells its own to
+// every other NIC: all of them when a pair opens, and each change as it happens (seats.go).
 //
-// A group is one name in one epoch. It gathers seats until it has as many as it should. Then they are put in the order of
-// their names, which gives the ranks, and no process joins any more. Whether all members see the same group is found out by
-// its operation 0, a barrier whose signals carry a sum over all seats: a join completes with that barrier.
-//
-//	            join                    size seats              a member leaves
+// A group is one name in one epoch. It gathers seats until it has the expected number. Then they
+// are sorted by name, which gives the ranks, and no more processes join. Operation 0 of the group
+// finds out whether all members see the same group. It is a barrier whose signals carry a sum
+// over all seats; a join completes with that barrier.
+//	          join              size seats            a member leaves
+//	(nothing) ────► gathering ────────────► complete ─────────────────► broken ──► forgotten with its last seat
 //	(nothing) ───────► gathering ──────────────────► complete ──────────────────► broken ──► forgotten with its last seat
 
-// seat is a member, as every NIC knows it.
+// seat is a member in the view of every NIC.
 type seat struct {
 	vni.Address
 	name   vni.Name
-	number uint32 // by which its NIC knows it
-	size   uint32 // that it expects the group to have; 0 if it shrinks one
-	piece  uint32 // the largest that its NIC takes, in bytes
+	number uint32 // the member's number at its NIC
+	size   uint32 // the group's size that it expects; 0 if it shrinks a group
+	piece  uint32 // the largest piece that its NIC accepts, in bytes
 	at     wire.Position
 	gone   bool
 }
 
 type group struct {
-	key      vni.Name  // the application is the group's name, the index its epoch
-	seats    []seat    // in the order of their names, which gives the ranks; one that has gone stays if the group is complete
-	local    []*member // on this NIC, also those that are leaving
+	key vni.Name // the application is the group's name, the index its epoch
+	// seats are in the order of their names, which gives the ranks. A gone seat stays if the
+	// group is complete.
+	seats    []seat
+	local    []*member // on this NIC, including those that are leaving
 	complete bool
 	broken   bool
-	places   []wire.Position // of the seats, if all are on the same torus; nil else
-	piece    int             // bytes of the data in one piece, which every member's NIC takes
+	places   []wire.Position // of the seats, if all are on the same torus; else nil
+	piece    int             // bytes of data in one piece; every member's NIC accepts it
 	sum      uint64          // over all seats
 }
 
-// live are the seats that have not gone, by their places.
+// live yields the seats that have not gone, with their indexes.
 func (g *group) live() iter.Seq2[int, *seat] {
 	return func(yield func(int, *seat) bool) {
 		for i := range g.seats {
@@ -56,7 +59,7 @@ func (g *group) live() iter.Seq2[int, *seat] {
 	}
 }
 
-// seatOf finds the live seat of a process; nil if it has none.
+// seatOf returns the live seat of a process; nil if it has none.
 func (g *group) seatOf(a vni.Address) *seat {
 	for _, s := range g.live() {
 		if s.Address == a {
@@ -66,7 +69,7 @@ func (g *group) seatOf(a vni.Address) *seat {
 	return nil
 }
 
-// add takes a seat, unless it is there already.
+// add adds a seat, unless it is there already.
 func (g *group) add(s seat) {
 	i, _ := slices.BinarySearchFunc(g.seats, s.name, func(o seat, n vni.Name) int { return o.name.Compare(n) })
 	if i == len(g.seats) || g.seats[i] != s {
@@ -74,9 +77,9 @@ func (g *group) add(s seat) {
 	}
 }
 
-// twins counts the seats whose name an earlier seat has. A newer process of a rank may join before the
-// older one's end has come to every NIC, and two processes may have one name for a while after a
-// partition.
+// twins returns the number of seats whose name an earlier seat has. A newer process of a rank may
+// join before every NIC knows of the older one's end. After a partition, two processes may have
+// one name for a while.
 func (g *group) twins() (n int) {
 	for i := range g.seats {
 		if i > 0 && g.seats[i].name == g.seats[i-1].name {
@@ -86,7 +89,7 @@ func (g *group) twins() (n int) {
 	return n
 }
 
-// expecting counts the seats that expect a size.
+// expecting returns the number of seats that expect a size.
 func (g *group) expecting(size uint32) (n int) {
 	for i := range g.seats {
 		if g.seats[i].size == size {
@@ -96,7 +99,7 @@ func (g *group) expecting(size uint32) (n int) {
 	return n
 }
 
-// rankOf finds the place of a member, gone or not; -1 if it has none.
+// rankOf returns the rank of a member, gone or not; -1 if it has none.
 func (g *group) rankOf(m *member) int { return g.place(m.own.Address, m.own.number) }
 
 func (g *group) place(a vni.Address, number uint32) int {
@@ -124,8 +127,9 @@ func (g *group) close() {
 	g.sum = h.Sum64()
 }
 
-// groupFor finds the group that a process with this address joins. It is a new one if there is none, or if the one of that
-// name is complete and either broken or has a seat of this process: then the process begins the next.
+// groupFor returns the group that a process with this address joins. It is a new group if there
+// is none of that name. It is also new if that group is complete and either broken or has a seat
+// of this process: then the process begins the next group.
 func (t *Table) groupFor(key vni.Name, a vni.Address) *group {
 	g := t.byKey[key]
 	if g == nil || g.complete && (g.broken || g.seatOf(a) != nil) {
@@ -141,7 +145,7 @@ func (t *Table) newGroup(key vni.Name) *group {
 	return g
 }
 
-// find returns the group that has this very membership, and its place there.
+// find returns the group that has exactly this membership, and its index there.
 func (t *Table) find(key vni.Name, a vni.Address, number uint32) (*group, int) {
 	for _, g := range t.list {
 		if g.key != key {
@@ -165,15 +169,16 @@ func (t *Table) forget(g *group) {
 	t.list = slices.DeleteFunc(t.list, func(h *group) bool { return h == g })
 }
 
-// takeSeat adds a member to its group, and lets the members here that wait for it know.
+// takeSeat adds a member to its group, and informs the waiting members here.
 func (t *Table) takeSeat(g *group, s seat) {
 	g.add(s)
 	t.gathered(g)
 	t.overtaken(g, s.Address)
 }
 
-// gathered looks whether a member here can never be in its group, and whether the group is complete.
-// A group with two members of one name is not: one of them is about to lose the name, and its seat.
+// gathered checks whether a member here can never be in its group, and whether the group is
+// complete. A group with two members of one name is not complete: one of them is about to lose
+// the name, and its seat.
 func (t *Table) gathered(g *group) {
 	twins := !g.complete && g.twins() > 0
 	if !g.complete && !twins {
@@ -185,9 +190,9 @@ func (t *Table) gathered(g *group) {
 	t.tryJoins(g)
 }
 
-// refuseMisfits ends the joins here that cannot come to be. Joins of different sizes can cross on their way; then the member
-// with the lowest name decides. While one with another size is still there, more can come than there is room for; then those
-// with the lowest names stay.
+// refuseMisfits ends the impossible joins here. If joins of different sizes cross, the member
+// with the lowest name decides. While a member with another size is still there, there can be
+// more members than room; then those with the lowest names stay.
 func (t *Table) refuseMisfits(g *group) {
 	n := len(g.seats)
 	if n == 0 {
@@ -202,8 +207,9 @@ func (t *Table) refuseMisfits(g *group) {
 	}
 }
 
-// loseSeat notes that a member has gone. Operations after last fail for the members here; if all is set, every one does. cause is
-// the rank of the member because of which that happened: i, or another if the join of i has failed.
+// loseSeat notes that a member has gone. Operations after last fail for the members here; if all
+// is set, every operation does. cause is the rank of the member that caused it: i, or another if
+// the join of i has failed.
 func (t *Table) loseSeat(g *group, i int, last uint32, all bool, cause int) {
 	s := &g.seats[i]
 	if s.gone && !all {
@@ -218,7 +224,8 @@ func (t *Table) loseSeat(g *group, i int, last uint32, all bool, cause int) {
 			t.breakMember(m, cause, last, all)
 		}
 		t.breakParts(g, &g.seats[cause])
-		for _, h := range slices.Clone(t.list) { // members that shrink this group wait for it no more
+		// Members that shrink this group wait for the lost member no more.
+		for _, h := range slices.Clone(t.list) {
 			if h != g && !h.complete {
 				t.gathered(h)
 			}
@@ -227,14 +234,15 @@ func (t *Table) loseSeat(g *group, i int, last uint32, all bool, cause int) {
 	t.forget(g)
 }
 
-// Down ends a session, or the attempt at one: the members at the peer have gone with it. The others may not have noticed, and
-// are told. If the peer has said goodbye, it has sent all that it owed before.
+// Down ends a session, or the attempt at one: the members at the peer have gone with it. The
+// others may not have noticed, and are told. If the peer has said goodbye, it has already sent
+// all that it owed.
 func (t *Table) Down(pr *Peer, goodbye bool) {
 	t.up = slices.DeleteFunc(t.up, func(other *Peer) bool { return other == pr })
 	pr.signals, pr.news = nil, peerNews{}
 	nic := pr.NIC()
 	for _, g := range slices.Clone(t.list) {
-		if !g.complete { // all at once: what is left may be a group, with other ranks
+		if !g.complete { // all at once: the rest may be a group, with other ranks
 			n := len(g.seats)
 			if g.seats = slices.DeleteFunc(g.seats, func(s seat) bool { return s.NIC == nic }); len(g.seats) < n {
 				t.gathered(g)

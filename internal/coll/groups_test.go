@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// QNIX-54. Seats are taken in any order, and told again; they stand in that of the names.
+// QNIX-54. Seats are accepted in any order, and more than once. They are sorted by name.
 func TestTheSeatsOfAGroupAreInTheOrderOfTheirNames(t *testing.T) {
 	e := newEngine(t, 5)
 	for k, nic := range []uint64{4, 2, 6, 3, 5} {

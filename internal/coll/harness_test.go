@@ -14,16 +14,16 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// engine is an engine with a group table and nothing else. It knows peers, but never comes to open a pair with them: signals
-// to them stay where the table keeps them until then.
+// engine is an engine with a group table and nothing else. It knows peers, but never opens a pair
+// with them: signals to them stay in the table's queue.
 type engine struct {
 	testing.TB
 	*Table
 	peers   map[uint64]*Peer
 	rel     *rel.Module
-	buffers int // of transit memory that are in use
+	buffers int // transit memory in use
 	counts  []uint64
-	told    *[][]byte // the Table records that are told from now on; nil: none leaves
+	told    *[][]byte // the Table records told from now on; nil: none is sent
 }
 
 // request is a command of a process.
@@ -36,7 +36,7 @@ type request struct {
 func (r *request) Read(to []byte, from uint64) { copy(to, r.memory[from:]) }
 func (r *request) Write(at uint64, b []byte)   { copy(r.memory[at:], b) }
 
-// newEngine is NIC 1, which knows NICs 2 and following.
+// newEngine returns NIC 1, which knows NIC 2 and the following ones.
 func newEngine(t testing.TB, peers int) *engine {
 	e := &engine{TB: t, peers: map[uint64]*Peer{}, counts: make([]uint64, len(vni.Names()))}
 	e.rel = rel.New(rel.Config{NIC: 1, Incarnation: 1, Secrets: secret.Seeded(1), MTU: 1472, UnreachableAfter: time.Second, ProbeEvery: time.Second}, struct{ rel.Handler }{})
@@ -84,7 +84,7 @@ func (e *engine) GiveBuffer(b []byte) {
 	}
 }
 
-// wantIdle checks that nothing of an operation is left, and that no peer is probed for one.
+// wantIdle checks that no state of an operation is left, and that no peer is probed for one.
 func (e *engine) wantIdle() {
 	e.Helper()
 	if err := e.Leaks(); err != nil || e.buffers != 0 || e.Audit() != nil {
@@ -119,14 +119,16 @@ func process(i int) *Process {
 	return p
 }
 
-// team is a group, some of whose members are processes of this NIC; the others are on the peers, one each.
+// team is a group, some of whose members are processes of this NIC. The others are on the peers,
+// one each.
 type team struct {
 	*engine
 	local   []*Process
 	numbers []uint32
 }
 
-// newTeam has some processes of this NIC join, and as many peers tell that theirs have; these have the ranks behind.
+// newTeam joins some processes of this NIC, and as many peers tell joins of theirs. The peers'
+// processes have the higher ranks.
 func newTeam(e *engine, local, remote int) *team {
 	g := &team{engine: e}
 	size := uint32(local + remote)
@@ -145,14 +147,14 @@ func newTeam(e *engine, local, remote int) *team {
 
 func (g *team) member(i int) *member { return g.members[g.numbers[i]] }
 
-// start has a member begin an operation.
+// start begins an operation of a member.
 func (g *team) start(i int, code vni.Code, tag uint64, memory []byte) *request {
 	r := &request{memory: memory}
 	g.Command(g.local[i], r, vni.Command{Code: code, Group: g.numbers[i], Size: uint32(len(g.member(i).g.seats))}, &vni.SendContext{Tag: tag, Len: uint64(len(memory))})
 	return r
 }
 
-// each has every member of this NIC begin an operation, which must end well for all.
+// each begins an operation of every member of this NIC, which must end well for all.
 func (g *team) each(code vni.Code, tag uint64, memory func(i int) []byte) {
 	g.Helper()
 	var l []*request
@@ -167,7 +169,7 @@ func (g *team) each(code vni.Code, tag uint64, memory func(i int) []byte) {
 	}
 }
 
-// news is what a peer tells of a process of its.
+// news is a peer's record about one of its processes.
 func news(op byte, change uint32, name string, slot uint16, number, size uint32) []byte {
 	b := make([]byte, seatLen)
 	s := seat{Address: vni.Address{Slot: slot, Gen: 7}, number: number, size: size, piece: 1400}

@@ -8,7 +8,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// pair is a team of a process here and one at the peer, that has begun: the peer has entered operation 0.
+// pair returns a started team of a process here and one at the peer: the peer has entered
+// operation 0.
 func pair(t *testing.T) *team {
 	g := newTeam(newEngine(t, 1), 1, 1)
 	g.hear(signalRound, 0, 1, g.member(0).g.sum)
@@ -18,14 +19,14 @@ func pair(t *testing.T) *team {
 	return g
 }
 
-// hear has the table take a signal of the peer, whose rank is 1.
+// hear passes a signal from the peer, whose rank is 1, to the table.
 func (g *team) hear(what uint8, number, rank uint32, value uint64) {
 	h := wire.GroupHeader{Group: g.numbers[0], Operation: number, Rank: rank}
 	g.Signal(g.peers[2], wire.Signal{GroupHeader: h, What: what, Value: value})
 	g.Run()
 }
 
-// The number of an operation that has ended must not begin another, or it would never be freed.
+// The number of an ended operation must not begin another, or that would never be freed.
 func TestSignalsOfOperationsThatHaveEndedAreForNothing(t *testing.T) {
 	g := pair(t)
 	r := g.start(0, vni.CodeBarrier, 0, nil)
@@ -56,7 +57,8 @@ func TestARankOfAnotherNICIsNotBelieved(t *testing.T) {
 	}
 }
 
-// A peer that is further ahead than members can be breaks its group, and takes no more of the NIC than the limit.
+// A peer that is further ahead than members can be breaks its group, and takes no more of the NIC
+// than the limit.
 func TestAMemberThatIsTooFarAheadBreaksItsGroup(t *testing.T) {
 	g := pair(t)
 	const most = 2*limits.CollectivesUnderWay + limits.GroupAhead
@@ -75,8 +77,9 @@ func TestAMemberThatIsTooFarAheadBreaksItsGroup(t *testing.T) {
 	}
 }
 
-// A NIC without a member in the group may say that the members do not agree. It is believed only if it means these very
-// members: it may speak of a group that has ended, or harm one that it is not in.
+// A NIC without a member in the group may say that the members do not agree. It is believed only
+// if it means exactly these members: it may speak of a group that has ended, or harm one that it
+// is not in.
 func TestADisagreementCountsOnlyIfItIsAboutTheSameMembers(t *testing.T) {
 	g := pair(t)
 	sum := g.member(0).g.sum
@@ -95,7 +98,7 @@ func TestADisagreementCountsOnlyIfItIsAboutTheSameMembers(t *testing.T) {
 	g.wantIdle()
 }
 
-// A rank behind the last has no seat, and a member that is lost is lost once.
+// A rank behind the last has no seat, and a lost member is lost only once.
 func TestALossNamesAMemberOfTheGroup(t *testing.T) {
 	g := pair(t)
 	r := g.start(0, vni.CodeBarrier, 0, nil)
@@ -113,7 +116,7 @@ func TestALossNamesAMemberOfTheGroup(t *testing.T) {
 	g.wantIdle()
 }
 
-// trio is a team of a process here, rank 0, and one at each of two peers, that has begun.
+// trio returns a started team of a process here, rank 0, and one at each of two peers.
 func trio(t *testing.T) *team {
 	g := newTeam(newEngine(t, 2), 1, 2)
 	for round := range uint8(2) {
@@ -126,14 +129,15 @@ func trio(t *testing.T) *team {
 	return g
 }
 
-// from has the table take a signal of the peer with a rank, about the first operation behind the join.
+// from passes a signal from the peer with a rank, about the first operation after the join, to
+// the table.
 func (g *team) from(rank uint32, what uint8) {
 	h := wire.GroupHeader{Group: g.numbers[0], Operation: 1, Rank: rank}
 	g.Signal(g.peers[uint64(rank)+1], wire.Signal{GroupHeader: h, What: what})
 	g.Run()
 }
 
-// Only the member above in the tree takes a contribution. Another one could not have it.
+// Only the member above in the tree accepts a contribution. Another one could not have it.
 func TestAContributionIsTakenByTheMemberAboveAlone(t *testing.T) {
 	g := trio(t)
 	r := g.start(0, vni.CodeReduce, uint64(vni.SumUint64)<<32|1, make([]byte, 8))
@@ -148,7 +152,7 @@ func TestAContributionIsTakenByTheMemberAboveAlone(t *testing.T) {
 	g.wantIdle()
 }
 
-// Ranks 0 and 1 are here, and rank 1 has its result from rank 0. Rank 2 could make one up.
+// Ranks 0 and 1 are here, and rank 1 has its result from rank 0. Rank 2 could forge one.
 func TestAResultComesFromTheMemberAboveAlone(t *testing.T) {
 	g := twoAndOne(t)
 	result := func(operation uint32) {
@@ -169,7 +173,8 @@ func TestAResultComesFromTheMemberAboveAlone(t *testing.T) {
 	g.wantIdle()
 }
 
-// Each member below has to say that it has a broadcast. One that says so twice does not speak for another.
+// Each member below must acknowledge a broadcast. A second acknowledgement of one member does not
+// count for another.
 func TestAnAckCountsOnce(t *testing.T) {
 	g := trio(t)
 	r := g.start(0, vni.CodeBroadcast, 0, make([]byte, 8))
@@ -187,7 +192,7 @@ func TestAnAckCountsOnce(t *testing.T) {
 	g.wantIdle()
 }
 
-// The memory for a broadcast is taken when it is offered, so the offer must be one that a member can make.
+// Memory for a broadcast is taken when it is offered, so the offer must be possible for a member.
 func TestAnOfferThatCannotBeTakesNoMemory(t *testing.T) {
 	for what, value := range map[string]uint64{
 		"more than a broadcast may have": 1<<32 | limits.BroadcastBytes + 1,
@@ -204,7 +209,7 @@ func TestAnOfferThatCannotBeTakesNoMemory(t *testing.T) {
 	}
 }
 
-// A member fetches a broadcast once, and as long as the root's process has it.
+// A member fetches a broadcast only once, and only while the root's process has it.
 func TestABroadcastIsFetchedOnceByEachMember(t *testing.T) {
 	g := trio(t)
 	r := g.start(0, vni.CodeBroadcast, 0, make([]byte, 5000))
@@ -230,7 +235,7 @@ func TestABroadcastIsFetchedOnceByEachMember(t *testing.T) {
 	g.wantIdle()
 }
 
-// broadcast has the table take a broadcast of the peer, whose rank is 1.
+// broadcast passes a broadcast from the peer, whose rank is 1, to the table.
 func (g *team) broadcast(number uint32, bytes int) {
 	if bytes > g.member(0).g.piece {
 		g.hear(signalOffer, number, 1, 1<<32|uint64(bytes))
@@ -242,7 +247,8 @@ func (g *team) broadcast(number uint32, bytes int) {
 	}
 }
 
-// A process that does not ask for broadcasts has some kept for it, and no more. What is beyond is fetched from the root.
+// Some broadcasts are kept for a process that does not ask for them, and no more. The others are
+// fetched from the root.
 func TestBroadcastsAreKeptForAProcessWithinAQuota(t *testing.T) {
 	for what, c := range map[string]struct{ bytes, kept int }{
 		"of their number": {8, limits.GroupStagedOperations},

@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Group is what tools are told about a group.
+// Group is what tools get to know about a group.
 type Group struct {
 	Name    string
 	Epoch   uint32
@@ -26,7 +26,7 @@ type Member struct {
 	vni.Address
 }
 
-// Groups lists the groups of the fabric by name and epoch.
+// Groups returns the groups of the fabric, sorted by name and epoch.
 func (t *Table) Groups() []Group {
 	var l []Group
 	for _, g := range t.list {
@@ -45,23 +45,28 @@ func (t *Table) Groups() []Group {
 		}
 		l = append(l, i)
 	}
-	slices.SortStableFunc(l, func(a, b Group) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Epoch, b.Epoch)) })
+	slices.SortStableFunc(l, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Epoch, b.Epoch))
+	})
 	return l
 }
 
-// Len is how many groups the table has.
+// Len returns the number of groups in the table.
 func (t *Table) Len() int { return len(t.list) }
 
-// Usage is what the table takes of the NIC's memory.
+// Usage is the table's use of the NIC's memory.
 type Usage struct {
 	Groups, Seats, SeatsInUse int
 	GroupBytes, SeatBytes     int64 // each
 }
 
-// Usage looks at every group.
+// Usage returns the memory use over all groups.
 func (t *Table) Usage() Usage {
 	const perKey = (unsafe.Sizeof(vni.Name{}) + unsafe.Sizeof((*group)(nil))) * 5 / 4 // in the map
-	u := Usage{Groups: len(t.list), GroupBytes: int64(unsafe.Sizeof(group{}) + perKey), SeatBytes: int64(unsafe.Sizeof(seat{}))}
+	u := Usage{
+		Groups: len(t.list), GroupBytes: int64(unsafe.Sizeof(group{}) + perKey),
+		SeatBytes: int64(unsafe.Sizeof(seat{})),
+	}
 	for _, g := range t.list {
 		u.Seats += cap(g.seats)
 		u.SeatsInUse += len(g.seats)
@@ -69,19 +74,23 @@ func (t *Table) Usage() Usage {
 	return u
 }
 
-// Audit says which of its limits a membership does not keep, if any, and which leg waits for a peer though it has ended.
+// Audit returns an error if a membership exceeds a limit or miscounts, or if a leg of an ended
+// operation waits for a peer.
 func (t *Table) Audit() error {
 	for _, pr := range t.up {
 		for _, l := range pr.blocked {
 			if l.o == nil || l.blocked != pr || !slices.Contains(l.o.legs, l) {
-				return fmt.Errorf("NIC %v will be asked to take data of an operation that has ended", nicid.ID(pr.NIC()))
+				return fmt.Errorf("NIC %v will be asked to take data of an operation that has ended",
+					nicid.ID(pr.NIC()))
 			}
 		}
 	}
 	for _, g := range t.list {
 		for _, m := range g.local {
-			if m.staged < 0 || m.staged > limits.GroupStaging || m.stagedOps < 0 || m.stagedOps > limits.GroupStagedOperations || m.inTransit < 0 {
-				return fmt.Errorf("%v in group %v has %d bytes of %d operations staged, %d in transit", m.own.name, g.key, m.staged, m.stagedOps, m.inTransit)
+			if m.staged < 0 || m.staged > limits.GroupStaging ||
+				m.stagedOps < 0 || m.stagedOps > limits.GroupStagedOperations || m.inTransit < 0 {
+				return fmt.Errorf("%v in group %v has %d bytes of %d operations staged, %d in transit",
+					m.own.name, g.key, m.staged, m.stagedOps, m.inTransit)
 			}
 			transit, staged, waiting, ops := 0, 0, 0, 0
 			for _, o := range m.ops { // sums: order does not matter
@@ -96,7 +105,8 @@ func (t *Table) Audit() error {
 				}
 			}
 			if ops != m.stagedOps {
-				return fmt.Errorf("%v in group %v has data of %d operations staged, counted as %d", m.own.name, g.key, ops, m.stagedOps)
+				return fmt.Errorf("%v in group %v has data of %d operations staged, counted as %d",
+					m.own.name, g.key, ops, m.stagedOps)
 			}
 			if transit != m.inTransit || staged != m.staged || waiting != m.waiting {
 				return fmt.Errorf("%v in group %v holds %d bytes in transit and %d staged, and has counted %d and %d; %d operations wait, and %d are counted",
@@ -107,16 +117,19 @@ func (t *Table) Audit() error {
 	return nil
 }
 
-// Leaks says what is left of operations; nothing may be when no process has one under way.
+// Leaks returns an error if state of operations is left. There may be none when no process has an
+// operation in progress.
 func (t *Table) Leaks() error {
 	if t.operations.InUse() == 0 && t.legs == 0 && len(t.here) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d collective operations, %d legs of them, %d signals", t.operations.InUse(), t.legs, len(t.here))
+	return fmt.Errorf("%d collective operations, %d legs of them, %d signals",
+		t.operations.InUse(), t.legs, len(t.here))
 }
 
-// Above is the parent of this NIC's member of a group in the tree of a root, by which its data goes; ok is false if this
-// NIC has no member there. For simulations, which count how deep trees are.
+// Above returns the parent of this NIC's member of a group in the tree of a root, along which its
+// data goes. ok is false if this NIC has no member there. It is for simulations, which measure
+// the depth of trees.
 func (t *Table) Above(group vni.Name, root int) (parent int, ok bool) {
 	if g := t.byKey[group]; g != nil && g.complete && len(g.local) > 0 && root < len(g.seats) {
 		return t.branch(g.local[0], root).Parent, true
@@ -124,8 +137,9 @@ func (t *Table) Above(group vni.Name, root int) (parent int, ok bool) {
 	return 0, false
 }
 
-// Learn takes over the memberships at other NICs, all at once, as those would tell them. Simulations of groups on more NICs than
-// they can open pairs between have no other way; elsewhere NICs tell one another.
+// Learn takes over the memberships at other NICs, all at once, as if those NICs had told them. It
+// is for simulations of groups on more NICs than they can open pairs between. Elsewhere NICs tell
+// one another.
 func (t *Table) Learn(others []*Table) {
 	for _, other := range others {
 		for _, g := range other.list {

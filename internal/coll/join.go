@@ -11,8 +11,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// joinGroup takes a JoinGroup (QNIX-54): its size is checked against the members that there are, the membership is told to
-// every NIC, and the join completes when all members have come.
+// joinGroup handles a JoinGroup (QNIX-54). It checks the size against the existing members and
+// tells the membership to every NIC. The join completes when all members have joined.
 func (t *Table) joinGroup(p *Process, r Request, c vni.Command, key vni.Name) {
 	base, ok := p.base(c.Group)
 	if !ok {
@@ -20,19 +20,21 @@ func (t *Table) joinGroup(p *Process, r Request, c vni.Command, key vni.Name) {
 		return
 	}
 	if !joinable(base, &key, c.Size) || p.Address.Slot == 0 {
-		t.nic.Reject(r, vni.Completion{Status: vni.StatusBadArgument}, fmt.Errorf("join of group %v with size %d", key, c.Size))
+		t.nic.Reject(r, vni.Completion{Status: vni.StatusBadArgument},
+			fmt.Errorf("join of group %v with size %d", key, c.Size))
 		return
 	}
-	var whole, from *member // that it joins a part of, or that it shrinks
+	var whole, from *member // in the whole of a part, or in the group that it shrinks
 	if base != nil && c.Size > 0 {
 		whole, base = p.member(c.Group), nil
 	} else if base != nil {
 		from = p.member(c.Group)
 	}
-	// A shrink ends the membership that it begins with, so each may be under way.
+	// A shrink ends the membership that it begins with, so each may be in progress.
 	if from == nil && p.held() >= limits.Groups || len(p.members) >= 2*limits.Groups {
 		t.count(vni.NICCollectivesFailed)
-		t.nic.Reject(r, vni.Completion{Status: vni.StatusNoMemory}, fmt.Errorf("join of group %v: the process is in %d, which is the most", key, len(p.members)))
+		t.nic.Reject(r, vni.Completion{Status: vni.StatusNoMemory},
+			fmt.Errorf("join of group %v: the process is in %d, which is the most", key, len(p.members)))
 		return
 	}
 	switch g := t.byKey[key]; {
@@ -49,8 +51,13 @@ func (t *Table) joinGroup(p *Process, r Request, c vni.Command, key vni.Name) {
 		return
 	}
 	t.nextNumber()
-	m := &member{p: p, g: t.groupFor(key, p.Address), join: r, base: base, from: from, whole: whole, ops: make(map[uint32]*operation), since: t.nic.Now()}
-	m.own = seat{Address: p.Address, name: p.Name, number: t.number, size: c.Size, piece: t.ownPiece(), at: t.cfg.Position}
+	m := &member{
+		p: p, g: t.groupFor(key, p.Address), join: r, base: base, from: from, whole: whole,
+		ops: make(map[uint32]*operation), since: t.nic.Now(),
+	}
+	m.own = seat{
+		Address: p.Address, name: p.Name, number: t.number, size: c.Size, piece: t.ownPiece(), at: t.cfg.Position,
+	}
 	t.members[m.own.number] = m
 	p.members = append(p.members, m)
 	m.g.local = append(m.g.local, m)
@@ -60,7 +67,8 @@ func (t *Table) joinGroup(p *Process, r Request, c vni.Command, key vni.Name) {
 	t.takeSeat(m.g, m.own)
 }
 
-// joinable judges the key and size of a join. base is the group that it names; nil if it names none.
+// joinable reports whether the key and size of a join are valid. base is the group that it names;
+// nil if it names none.
 func joinable(base *group, key *vni.Name, size uint32) bool {
 	switch {
 	case !key.Valid():
@@ -73,7 +81,8 @@ func joinable(base *group, key *vni.Name, size uint32) bool {
 	return vni.SameGroup(key, &base.key) && key.Index > base.key.Index
 }
 
-// base finds the group that a join names: the one that it shrinks, or joins a part of; nil if it names none.
+// base returns the group that a join names: the one that it shrinks, or whose part it joins. nil:
+// it names none.
 func (p *Process) base(number uint32) (g *group, ok bool) {
 	if number == 0 {
 		return nil, true
@@ -84,27 +93,29 @@ func (p *Process) base(number uint32) (g *group, ok bool) {
 	return nil, false
 }
 
-// nextNumber finds the number of the next member: none is 0 or that of another, also after four thousand million.
+// nextNumber sets t.number to a free number for the next member: neither 0 nor in use, even after
+// four thousand million.
 func (t *Table) nextNumber() {
 	for t.number++; t.number == 0 || t.members[t.number] != nil; t.number++ {
 	}
 }
 
-// ownPiece is the largest piece that this NIC takes.
+// ownPiece returns the largest piece that this NIC accepts.
 func (t *Table) ownPiece() uint32 {
 	return uint32(min(max(t.cfg.MTU-wire.Overhead-wire.PieceLen, leastPiece), limits.PageBytes))
 }
 
-// overtaken has the members here that shrink a group to g's name look whether the member at a has gone on to a later epoch
-// than theirs, where it waits for them; and if it is here, whether others have. Such joins end, and their processes try the
-// next epoch.
+// overtaken checks the members here that shrink a group to g's name. Has the member at a gone on
+// to a later epoch, where it waits for them? If a is here, have others gone on? Such joins end,
+// and their processes try the next epoch.
 func (t *Table) overtaken(g *group, a vni.Address) {
 	for _, h := range slices.Clone(t.list) {
 		if !vni.SameGroup(&h.key, &g.key) || h.complete {
 			continue
 		}
 		for _, m := range slices.Clone(h.local) {
-			if m.join != nil && m.base != nil && (h == g && m.own.Address == a || h.key.Index < g.key.Index) && t.ahead(m) {
+			if m.join != nil && m.base != nil &&
+				(h == g && m.own.Address == a || h.key.Index < g.key.Index) && t.ahead(m) {
 				t.endJoin(m, vni.StatusGroupMismatch)
 			}
 		}
@@ -126,9 +137,9 @@ func (t *Table) ahead(m *member) bool {
 	return false
 }
 
-// fits reports whether one more that expects this size can be in a group that still gathers: the member that decides expects
-// it too, and there is room. Others may be there that have been told that theirs is wrong, and of whose leaving no news has
-// come.
+// fits reports whether one more member that expects this size can join a group that still
+// gathers: the deciding member expects the same size, and there is room. The group may still have
+// members that have been told that their size is wrong, and whose leave has not arrived yet.
 func (g *group) fits(size uint32) bool {
 	agreeing, n := g.expecting(size), len(g.seats)
 	if n == 0 || size == 0 {
@@ -146,7 +157,7 @@ func (t *Table) tryJoins(g *group) {
 	}
 }
 
-// tryJoin begins m's part in a group that is complete, and completes one that m shrinks to.
+// tryJoin begins m's part in a complete group, and completes a group that m shrinks to.
 func (t *Table) tryJoin(m *member) {
 	g := m.g
 	if m.join == nil || m.next != 0 {
@@ -170,7 +181,7 @@ func (t *Table) tryJoin(m *member) {
 	t.tryJoins(g)
 }
 
-// openMember begins operation 0, by which the members find out that they agree on the seats.
+// openMember begins operation 0, by which the members check that they agree on the seats.
 func (t *Table) openMember(m *member) {
 	o := t.operation(m, 0)
 	if o.rounds != 0 && o.sum != m.g.sum && t.cfg.Defect != mutate.SumIgnored {
@@ -207,13 +218,15 @@ func (t *Table) joined(m *member) {
 		r.Write(uint64(i)*vni.RosterBytes, b[:])
 	}
 	n := uint64(len(m.g.seats))
-	t.nic.Complete(r, vni.Completion{Status: vni.StatusOK, Len: n * vni.RosterBytes, Full: n * vni.RosterBytes, Gen: m.own.number,
-		NIC: uint64(m.g.piece), Tag: uint64(m.rank)<<32 | n})
+	t.nic.Complete(r, vni.Completion{
+		Status: vni.StatusOK, Len: n * vni.RosterBytes, Full: n * vni.RosterBytes, Gen: m.own.number,
+		NIC: uint64(m.g.piece), Tag: uint64(m.rank)<<32 | n,
+	})
 	t.confirm(m)
 }
 
-// takeJoin takes the request of a join away from its membership, and returns it with the number of the last operation that has
-// been completed.
+// takeJoin takes the request of a join away from its membership. It returns the request with the
+// number of the last completed operation.
 func (t *Table) takeJoin(m *member) (r Request, last uint32) {
 	r, last = m.join, m.finished()
 	m.join = nil
@@ -224,7 +237,8 @@ func (t *Table) takeJoin(m *member) (r Request, last uint32) {
 	return r, last
 }
 
-// endMisfit ends a join that a group of a size, so many of whose other members are there, has no place for.
+// endMisfit ends a join for which a group of this size has no place. there is the number of its
+// other members that are there.
 func (t *Table) endMisfit(m *member, size uint32, there int) {
 	r, last := t.takeJoin(m)
 	t.leave(m, last)
@@ -240,7 +254,7 @@ func (t *Table) endJoin(m *member, status vni.Status) {
 	if t.cfg.Defect != mutate.JoinKept || status != vni.StatusCancelled {
 		t.leave(m, last)
 	}
-	m.dead = dead // not m itself, which has left now
+	m.dead = dead // leave may have changed m.dead
 	if r != nil {
 		t.fail(r, status, m)
 	}

@@ -18,14 +18,14 @@ func (e *engine) asks(p *Process, key vni.Name, group, size uint32) *request {
 	return r
 }
 
-// numbered is a key of a group with a number in its name.
+// numbered returns a key of a group with a number in its name.
 func numbered(i int) vni.Name {
 	n := teamKey
 	n.App[4], n.App[5] = byte('a'+i/26), byte('a'+i%26)
 	return n
 }
 
-// A join that cannot be is refused at once, and leaves neither a group nor a seat.
+// An impossible join is refused at once, and leaves neither a group nor a seat.
 func TestAJoinThatCannotBeIsRefused(t *testing.T) { // QNIX-54
 	later, nameless := teamKey, teamKey
 	later.Index = 1
@@ -74,7 +74,8 @@ func TestAJoinThatCannotBeIsRefused(t *testing.T) { // QNIX-54
 	}
 }
 
-// A join ends when its process ends or gives it up. Its place is free again, and the others wait on.
+// A join ends when its process ends or cancels it. Its place is free again, and the others wait
+// on.
 func TestAJoinThatEndsLeavesItsPlace(t *testing.T) { // QNIX-54
 	for way, want := range map[string]vni.Status{"cancelled": vni.StatusCancelled, "the process ends": vni.StatusClosed} {
 		w := newWorld(t, 2)
@@ -101,8 +102,8 @@ func TestAJoinThatEndsLeavesItsPlace(t *testing.T) { // QNIX-54
 	}
 }
 
-// A member that goes before all have joined ends the joins of the others, which are told of it. Its process's place in later
-// groups of the name is free.
+// A member that goes before all have joined ends the joins of the others, which are told of it.
+// Its process's place in later groups of the name is free.
 func TestAMemberThatGoesBeforeTheOthersHaveJoinedEndsTheirJoins(t *testing.T) {
 	w := newWorld(t, 3)
 	a, b, c := w.process(0, 0), w.process(1, 1), w.process(2, 2)
@@ -133,9 +134,11 @@ func TestAMemberThatGoesBeforeTheOthersHaveJoinedEndsTheirJoins(t *testing.T) {
 	w.leave(again)
 }
 
-// A member whose NIC sees other seats cannot be in the group. Its join ends, and so do those of the others.
+// A member whose NIC sees other seats cannot be in the group. Its join ends, and so do those of
+// the others.
 func TestMembersThatSeeOtherSeatsDoNotJoin(t *testing.T) { // QNIX-54
-	for _, early := range []bool{false, true} { // the other's round comes before the group is complete here
+	// the other's round arrives before the group is complete here
+	for _, early := range []bool{false, true} {
 		e := newEngine(t, 1)
 		g := &team{engine: e}
 		r := &request{memory: make([]byte, 2*vni.RosterBytes)}
@@ -162,7 +165,8 @@ func TestMembersThatSeeOtherSeatsDoNotJoin(t *testing.T) { // QNIX-54
 	}
 }
 
-// A process that joins a group that has all its members is told so. If none of them is here, another NIC may tell it.
+// A process that joins a complete group is told so. If none of its members is here, another NIC
+// may tell it.
 func TestAJoinOfAFullGroupIsAnsweredByTheNICsOfItsMembers(t *testing.T) {
 	g := pair(t)
 	late := news(wire.TableJoin, g.peers[2].news.heard+1, "p9", 9, 77, 2)
@@ -186,11 +190,13 @@ func TestAJoinOfAFullGroupIsAnsweredByTheNICsOfItsMembers(t *testing.T) {
 	}
 }
 
-// A NIC that takes its process for a member, and is wrong, is told so: its join must not wait for ever.
+// A NIC that wrongly believes that its process is a member is told so: its join must not wait for
+// ever.
 func TestAStrangerIsToldThatItIsNone(t *testing.T) {
 	g := pair(t)
 	pr := g.peers[2]
-	g.News(pr, news(wire.TableLeave, pr.news.heard+1, "p0", 1, 1, 0)) // the group breaks, and the next gathers
+	// the group breaks, and the next gathers
+	g.News(pr, news(wire.TableLeave, pr.news.heard+1, "p0", 1, 1, 0))
 	g.News(pr, news(wire.TableJoin, pr.news.heard+1, "p5", 5, 55, 2))
 	other := news(wire.TableJoin, pr.news.heard+1, "p6", 6, 66, 2)
 	other[20+4] = 'x' // of another group
@@ -203,7 +209,8 @@ func TestAStrangerIsToldThatItIsNone(t *testing.T) {
 	}
 }
 
-// A shrink waits in its epoch as long as all that it waits for can come. A member that has gone on to a later one cannot.
+// A shrink waits in its epoch as long as all that it waits for can come. A member that has gone
+// on to a later epoch cannot.
 func TestAShrinkEndsWhenAMemberHasGoneOnToALaterEpoch(t *testing.T) { // QNIX-54
 	for _, c := range []struct {
 		what  string

@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// granted counts the broadcasts that the peer was told to send.
+// granted returns the number of broadcasts that the peer was told to send.
 func (g *team) granted() (n int) {
 	for _, s := range g.peers[2].signals {
 		if s.What == signalGrant {
@@ -20,8 +20,8 @@ func (g *team) granted() (n int) {
 	return n
 }
 
-// A broadcast that waits for transit memory has it as soon as one before it was passed on, whatever becomes of that: it is kept
-// for the process, given up, delivered, or the operation ends.
+// A broadcast that waits for transit memory gets it as soon as an earlier one was passed on,
+// however that one ends: it is kept for the process, given up, delivered, or the operation ends.
 func TestABroadcastThatWaitsForMemoryGoesOnWhenThereIsSome(t *testing.T) {
 	for what, c := range map[string]struct {
 		before func(g *team)
@@ -52,7 +52,7 @@ func TestABroadcastThatWaitsForMemoryGoesOnWhenThereIsSome(t *testing.T) {
 	}
 }
 
-// longData has the table take the data of a broadcast that was offered.
+// longData passes the data of an offered broadcast to the table.
 func (g *team) longData(number uint32) {
 	piece := g.member(0).g.piece
 	for at, data := 0, make([]byte, limits.BroadcastBytes); at < len(data); at += piece {
@@ -62,7 +62,8 @@ func (g *team) longData(number uint32) {
 	}
 }
 
-// A NIC whose seats fill its share is told no more of them. What has gone counts no more.
+// If the seats of a NIC fill its share, no more of its news are accepted. Seats that are gone do
+// not count.
 func TestANICHasABoundedNumberOfSeats(t *testing.T) {
 	for _, there := range []int{limits.SeatsPerNIC - 1, limits.SeatsPerNIC} {
 		e := newEngine(t, 2)
@@ -83,7 +84,7 @@ func TestANICHasABoundedNumberOfSeats(t *testing.T) {
 	}
 }
 
-// News that comes far too early is not kept. The last that may be kept is.
+// News that arrives far too early is not kept. The last that may be kept is.
 func TestNewsThatComesFarTooEarlyIsNotKept(t *testing.T) {
 	e := newEngine(t, 1)
 	pr := e.peers[2]
@@ -97,7 +98,8 @@ func TestNewsThatComesFarTooEarlyIsNotKept(t *testing.T) {
 	}
 }
 
-// Signals that mean nothing to a member change nothing: of another epoch, of an unknown kind, and about what it does not have.
+// Meaningless signals change nothing: for another epoch, of an unknown kind, or about something
+// that the member lacks.
 func TestASignalThatMeansNothingChangesNothing(t *testing.T) {
 	g := pair(t)
 	m := g.member(0)
@@ -116,7 +118,7 @@ func TestASignalThatMeansNothingChangesNothing(t *testing.T) {
 	if len(m.ops) != 0 || m.state != memberOpen || len(g.here) != 0 {
 		t.Errorf("%d operations, state %d", len(m.ops), m.state)
 	}
-	g.hear(signalRound, 1, 1, 0) // an operation whose kind is known, and its data not
+	g.hear(signalRound, 1, 1, 0) // an operation whose kind is known, but not its data
 	for _, what := range []uint8{signalGrant, signalFetch, signalAck} {
 		g.hear(what, 1, 1, 0)
 	}
@@ -143,7 +145,8 @@ func TestTheJoinOfAPartOfABrokenGroupFails(t *testing.T) {
 	}
 }
 
-// The audit finds data that a member holds and has not counted, and a leg that waits though its operation has ended.
+// The audit finds data that a member holds and has not counted, and a leg that waits although its
+// operation has ended.
 func TestTheAuditFindsWhatAMembershipDoesNotKeep(t *testing.T) {
 	for what, c := range map[string]struct {
 		change func(g *team, m *member)
@@ -199,7 +202,8 @@ func TestTheAuditFindsWhatAMembershipDoesNotKeep(t *testing.T) {
 	}
 }
 
-// A member in between that has its data, and has passed it on, keeps no memory for it until those below have answered.
+// A member in between that has its data, and has passed it on, keeps no memory for it until those
+// below have answered.
 func TestAMemberInBetweenFreesItsMemoryBeforeTheAnswer(t *testing.T) {
 	for _, length := range []int{8, 5000} {
 		w := newWorld(t, 4)

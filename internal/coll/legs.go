@@ -9,24 +9,24 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A leg carries the data of an operation to one other member, piece by piece, as far as the data is here and the
-// peer takes it. Pieces go on in the order in which they came, whatever that is: so nothing waits for a piece that was
-// lost on its way here but that piece.
+// A leg carries the data of an operation to one other member, piece by piece, as far as the data
+// is here and the peer accepts it. Pieces are passed on in their order of arrival. So if a piece
+// was lost on its way here, only that piece is delayed.
 type leg struct {
 	o       *operation
 	rank    int
 	what    uint8
-	next    int          // index in order, of the operation, of the next piece
-	blocked *Peer        // that takes no more just now
-	watched rel.Watching // the other's NIC, until all below have it, if it is not this one
-	granted bool         // the other has room for it
-	acked   bool         // all below have it
+	next    int          // index of the next piece in the operation's order
+	blocked *Peer        // the peer that accepts no more at the moment
+	watched rel.Watching // the other's NIC, until all below have the data, unless it is this one
+	granted bool         // the other has room for the data
+	acked   bool         // all below have the data
 	fetch   bool         // asked for later by a member whose NIC had no room
 }
 
 func (t *Table) newLeg(o *operation, rank int, what uint8) *leg {
 	n := len(o.legs)
-	if n < cap(o.legs) && o.legs[:n+1][n] != nil { // a spare one
+	if n < cap(o.legs) && o.legs[:n+1][n] != nil { // reuse a spare leg
 		o.legs = o.legs[:n+1]
 	} else {
 		o.legs = append(o.legs, new(leg))
@@ -50,8 +50,9 @@ func (t *Table) dropLegs(o *operation) {
 	o.legs = o.legs[:0]
 }
 
-// watchLeg has the NIC below probed: its answer is waited for whether our process waits for anything or not, and perhaps
-// by another member, whose NIC cannot tell that it has fallen silent.
+// watchLeg makes rel probe the NIC below. Its answer is awaited even if our process waits for
+// nothing. Another member may be waiting for it, and that member's NIC cannot tell that it has
+// fallen silent.
 func (t *Table) watchLeg(l *leg) {
 	if pr := t.peerOf(l.o.m, l.rank); pr != nil {
 		l.watched.On(pr.Endpoint)
@@ -66,12 +67,12 @@ func (o *operation) legTo(rank int) *leg {
 	return o.legs[i]
 }
 
-// fetchedBy reports whether a member has come for what it had no room for.
+// fetchedBy reports whether a member has fetched the data for which it had no room.
 func (o *operation) fetchedBy(rank int) bool {
 	return slices.ContainsFunc(o.legs, func(l *leg) bool { return l.rank == rank && l.fetch })
 }
 
-// pieces is how many pieces the data of an operation has; an empty one has one.
+// pieces returns the number of pieces of an operation's data; empty data has one.
 func (o *operation) pieces() int { return max((o.length+o.m.g.piece-1)/o.m.g.piece, 1) }
 
 // sent reports whether every leg has carried all of the data.
@@ -80,21 +81,23 @@ func (o *operation) sent() bool {
 	return !slices.ContainsFunc(o.legs, func(l *leg) bool { return l.next < n })
 }
 
-// pump sends what a leg can. It reports whether the operation is still there afterwards: what a member on this NIC does with a
-// piece may end it.
+// pump sends as much as a leg can. It reports whether the operation still exists afterwards: a
+// member on this NIC may end it when it handles a piece.
 func (t *Table) pump(l *leg) (there bool) {
 	o := l.o
 	m, number := o.m, o.number
 	to := &m.g.seats[l.rank]
 	pr := t.peerOf(m, l.rank)
 	if pr == nil && to.NIC != t.cfg.NIC {
-		return true // the member has gone, and its end is about to be noticed
+		return true // the member has gone, and its end will soon be noticed
 	}
 	for l.granted && l.next < len(o.order) && l.blocked == nil {
 		at := int(o.order[l.next]) * m.g.piece
 		n := min(o.length-at, m.g.piece)
-		p := wire.Piece{GroupHeader: m.header(to, o.number), Root: uint32(o.root), Offset: uint32(at), Length: uint32(o.length),
-			What: l.what, Operator: uint8(o.operator)}
+		p := wire.Piece{
+			GroupHeader: m.header(to, o.number), Root: uint32(o.root), Offset: uint32(at), Length: uint32(o.length),
+			What: l.what, Operator: uint8(o.operator),
+		}
 		if pr == nil {
 			l.next++
 			if other := t.members[to.number]; other != nil {
@@ -119,7 +122,8 @@ func (t *Table) pump(l *leg) (there bool) {
 	return true
 }
 
-// copyPiece copies data of an operation from where it is: in transit memory, or still in that of the root's process.
+// copyPiece copies data of an operation from its place: transit memory, or the memory of the
+// root's process.
 func (o *operation) copyPiece(to []byte, at int) {
 	if o.buf != nil {
 		copy(to, o.buf[at:])
@@ -128,7 +132,7 @@ func (o *operation) copyPiece(to []byte, at int) {
 	}
 }
 
-// piece is data of an operation in one place.
+// piece returns data of an operation in one contiguous slice.
 func (o *operation) piece(at, n int) []byte {
 	if o.buf != nil {
 		return o.buf[at : at+n]
@@ -138,7 +142,8 @@ func (o *operation) piece(at, n int) []byte {
 	return b
 }
 
-// carryOn sends what the legs of an operation can, and then does what its state calls for.
+// carryOn sends as much as the legs of an operation can, and then takes the next step of the
+// operation.
 func (t *Table) carryOn(o *operation) {
 	for i := 0; i < len(o.legs); i++ {
 		if !t.pump(o.legs[i]) {
@@ -148,7 +153,7 @@ func (t *Table) carryOn(o *operation) {
 	t.settle(o)
 }
 
-// Writable lets every leg that waits for a peer try again.
+// Writable retries every leg that waits for a peer.
 func (t *Table) Writable(pr *Peer) {
 	if t.cfg.Defect == mutate.LegForgotten {
 		return

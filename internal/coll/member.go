@@ -16,12 +16,12 @@ import (
 
 // A member is a process of this NIC in a group.
 //
-//	 join                 all seats taken, operation 0        a member goes            leave
-//	──────► joining ────────────────────────────────► open ──────────────► broken ──────────────► leaving ──► (forgotten)
-//	           └────────────── another size, another list of members ─────────────────────────────────▲
+//	 join           all seats taken, operation 0         a member goes          leave
+//	─────► joining ──────────────────────────────► open ─────────────► broken ───────► leaving ──► (forgotten)
+//	          └─────────── another size, another list of members ─────────────────────────▲
 //
-// A member that is leaving is still known, since its NIC may have to pass on what came before. A member whose process has shrunk
-// the group keeps its seat until the shrink is confirmed (confirm.go).
+// A leaving member is still known, since its NIC may have to pass on earlier data. A member whose
+// process has shrunk the group keeps its seat until the shrink is confirmed (confirm.go).
 type memberState uint8
 
 const (
@@ -38,35 +38,38 @@ type member struct {
 	left  bool
 	rank  int
 	join  Request // until it is complete
-	base  *group  // that it shrinks, or has shrunk; nil else
-	from  *member // its process's in base, until the shrink is confirmed; nil else
-	kept  bool    // its process has left it, and its seat stays until a shrink from it is confirmed
+	base  *group  // the group that it shrinks, or has shrunk; else nil
+	from  *member // its process's member in base, until the shrink is confirmed; else nil
+	kept  bool    // its process has left it, and the seat stays until a shrink from it is confirmed
 
 	confirmed confirmation // of the shrink to its group
 
-	whole   *member         // of the group that it joins a part of; nil if it joins another, or has joined
-	watched []*rel.Endpoint // of members of the whole, which are probed while it joins
+	// whole is the member of the group whose part it joins; nil if it joins no part, or has
+	// joined.
+	whole   *member
+	watched []*rel.Endpoint // NICs of members of the whole, which are probed while it joins
 
 	branches map[int]*tree.Branch // its place in the trees of some roots
 
 	next  uint32 // number of its process's next operation
 	ops   map[uint32]*operation
 	dead  int    // rank of the member that broke the group
-	last  uint32 // of a broken group: later operations are over
-	over  bool   // and so are all others
-	wrong bool   // broken by a disagreement, not an end
+	last  uint32 // in a broken group: later operations are over
+	over  bool   // so are all others
+	wrong bool   // broken by a disagreement, not by an end
 	unmet bool   // its join has failed because dead has gone
 
-	since clock.Time // when it joined, or when its latest operation ended, or when its group broke
-	broke Step       // of a broken group: the first operation that failed for it
+	since clock.Time // when it joined, its latest operation ended, or its group broke
+	broke Step       // in a broken group: the first operation that failed for it
 
 	inTransit int // bytes held for others
 	staged    int // bytes held for its process
-	stagedOps int // operations that they belong to
+	stagedOps int // operations to which those belong
 	waiting   int // operations that need transit memory
 }
 
-// branch finds the place of m in the tree of a root. Those used last are kept, since finding one takes a while and memory.
+// branch returns the place of m in the tree of a root. Those used last are kept, since computing
+// one takes time and memory.
 func (t *Table) branch(m *member, root int) *tree.Branch {
 	if b := m.branches[root]; b != nil {
 		return b
@@ -85,7 +88,7 @@ func (t *Table) branch(m *member, root int) *tree.Branch {
 	return &b
 }
 
-// Command takes a command about a group, whose memory r has.
+// Command handles a command about a group. r holds the memory of the command.
 func (t *Table) Command(p *Process, r Request, c vni.Command, sc *vni.SendContext) {
 	if c.Code == vni.CodeJoinGroup {
 		t.joinGroup(p, r, c, sc.Receiver)
@@ -108,8 +111,9 @@ func (t *Table) Command(p *Process, r Request, c vni.Command, sc *vni.SendContex
 	}
 }
 
-// Writes reports whether a command about a group writes to its memory: a join's gets the list of members, a broadcast's the message, but for the
-// root's, and a reduction's the result, at the root or everywhere. tag is that of its context.
+// Writes reports whether a command about a group writes to its memory. A join writes the list of
+// members; a broadcast writes the message, except at the root; a reduction writes the result, at
+// the root or at all members. tag is the tag of the command's context.
 func (p *Process) Writes(c vni.Command, tag uint64) bool {
 	if c.Code == vni.CodeJoinGroup {
 		return true
@@ -122,8 +126,8 @@ func (p *Process) Writes(c vni.Command, tag uint64) bool {
 	return c.Code == vni.CodeBroadcast && !at || c.Code == vni.CodeReduce && (at || root == vni.AllRanks)
 }
 
-// member finds a membership of the process by the number that its NIC gave it. One that the process
-// has left is none.
+// member returns a membership of the process by the number that its NIC gave it. A membership
+// that the process has left does not count.
 func (p *Process) member(number uint32) *member {
 	for _, m := range p.members {
 		if m.own.number == number && !m.kept {
@@ -133,12 +137,13 @@ func (p *Process) member(number uint32) *member {
 	return nil
 }
 
-// ended reports whether an operation cannot be done any more, since a member has gone that has not done it.
+// ended reports whether an operation can no longer be done, since a member has gone that has not
+// done it.
 func (m *member) ended(number uint32) bool {
 	return m.state == memberBroken && (m.over || int32(number-m.last) > 0)
 }
 
-// brokenStatus is what an operation of a broken group fails with.
+// brokenStatus returns the error of an operation in a broken group.
 func (m *member) brokenStatus() vni.Status {
 	if m.wrong {
 		return vni.StatusGroupMismatch
@@ -146,8 +151,8 @@ func (m *member) brokenStatus() vni.Status {
 	return vni.StatusGroupBroken
 }
 
-// fail ends an operation that cannot be done. Of one that m's group can no longer do, its process is told which member has
-// gone; of another, m may be nil.
+// fail ends an operation that cannot be done. If m's group can no longer do it, its process
+// learns which member has gone. For other reasons, m may be nil.
 func (t *Table) fail(r Request, status vni.Status, m *member) {
 	t.count(vni.NICCollectivesFailed)
 	if status == vni.StatusNoGroup || status == vni.StatusGroupSize || status == vni.StatusGroupJoined {
@@ -165,16 +170,18 @@ func (t *Table) fail(r Request, status vni.Status, m *member) {
 	t.nic.Complete(r, c)
 }
 
-// misfits ends a join that a group of a size, so many of whose members are there, has no place for.
+// misfits ends a join for which a group of this size has no place. there is the number of its
+// members that are there.
 func (t *Table) misfits(r Request, size uint32, there int) {
 	t.count(vni.NICCollectivesFailed)
-	t.nic.Reject(r, vni.Completion{Status: vni.StatusGroupSize, Tag: vni.GroupSizes(size, there)}, fmt.Errorf("join of a group of %d members, of which %d are there", size, there))
+	t.nic.Reject(r, vni.Completion{Status: vni.StatusGroupSize, Tag: vni.GroupSizes(size, there)},
+		fmt.Errorf("join of a group of %d members, of which %d are there", size, there))
 }
 
-// finished is the number of the last operation up to which m has completed all.
+// finished returns the number of the last operation up to which m has completed all.
 func (m *member) finished() uint32 {
 	last := m.next - 1
-	for n, o := range m.ops { // the least of them, whatever the order
+	for n, o := range m.ops { // the least of them, in any order
 		if o.entered && o.req != nil && int32(n-1-last) < 0 {
 			last = n - 1
 		}
@@ -200,7 +207,7 @@ func (t *Table) leave(m *member, last uint32) {
 	t.retire(m)
 }
 
-// blamed is 1 + the rank of the member because of which m's join has failed; 0 if there is none.
+// blamed returns 1 + the rank of the member that made m's join fail; 0 if there is none.
 func (m *member) blamed() uint32 {
 	if !m.unmet {
 		return 0
@@ -208,8 +215,8 @@ func (m *member) blamed() uint32 {
 	return uint32(m.dead) + 1
 }
 
-// cause returns the rank of the member because of which member i leaves a group, which has completed
-// its operations up to last. blamed is what its NIC tells of a join that has failed.
+// cause returns the rank of the member that caused member i to leave a group. Member i has
+// completed its operations up to last. blamed is what its NIC tells of a failed join.
 func (g *group) cause(i int, last, blamed uint32) int {
 	if int32(last) >= 0 || blamed == 0 || int(blamed) > len(g.seats) {
 		return i
@@ -217,7 +224,7 @@ func (g *group) cause(i int, last, blamed uint32) int {
 	return int(blamed) - 1
 }
 
-// Gone ends the memberships of a process that goes. Its operations end with it.
+// Gone ends the memberships of an ending process. Its operations end with it.
 func (t *Table) Gone(p *Process) {
 	for len(p.members) > 0 {
 		m := p.members[len(p.members)-1]
@@ -229,7 +236,7 @@ func (t *Table) Gone(p *Process) {
 	}
 }
 
-// retire forgets a member that has left, once no other needs its NIC for what came before.
+// retire forgets a member that has left, once no other member needs its NIC for earlier data.
 func (t *Table) retire(m *member) {
 	if !m.left || len(m.ops) > 0 {
 		return
@@ -239,10 +246,11 @@ func (t *Table) retire(m *member) {
 	t.forget(m.g)
 }
 
-// breakMember ends the operations of m that can no longer complete: those after last, or all. rank is that of the member that
-// has gone.
+// breakMember ends the operations of m that can no longer complete: those after last, or all.
+// rank is the rank of the member that has gone.
 func (t *Table) breakMember(m *member, rank int, last uint32, all bool) {
-	if m.join != nil && m.g.complete && (all || int32(last) < 0) { // a member that went after its own join owes ours nothing
+	// A member that left after its own join owes m's join nothing.
+	if m.join != nil && m.g.complete && (all || int32(last) < 0) {
 		m.dead, m.unmet = rank, true
 		t.endJoin(m, vni.StatusGroupBroken)
 		return
@@ -283,7 +291,7 @@ func (t *Table) mismatch(m *member) {
 	t.disagreed(m)
 }
 
-// disagreed takes it that the members of a group do not agree.
+// disagreed handles the news that the members of a group do not agree.
 func (t *Table) disagreed(m *member) {
 	if m.join != nil {
 		t.endJoin(m, vni.StatusGroupMismatch)
@@ -295,8 +303,8 @@ func (t *Table) disagreed(m *member) {
 	t.breakMember(m, max(m.rank, 0), 0, true)
 }
 
-// Cancel withdraws an operation of a process. A member that has begun one cannot withdraw it without the others, so the
-// process leaves the group.
+// Cancel withdraws an operation of a process. A member that has begun one cannot withdraw it
+// without the others, so the process leaves the group.
 func (t *Table) Cancel(p *Process, r Request) {
 	for _, m := range p.members {
 		if m.join == r {

@@ -9,56 +9,58 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// An operation is one collective operation as one member sees it. It exists from the first that is heard of it, from the
-// process or from another member, until the process has its result and this NIC owes the others nothing more.
+// An operation is one collective operation in the view of one member. It exists from its first
+// sign, from the process or from another member, until the process has its result and this NIC
+// owes the others nothing more.
 //
 //	command of the process ──┐
 //	                         ├─► under way ──► result is here ──► process told ──┐
 //	signal or piece of       │         │                                         ├─► freed
 //	another member ──────────┘         └──► passed on to those below ────────────┘
 //
-// What arrives early, before the process has asked for the operation or even finished those before, is kept here. How many
-// operations that can be is bounded: a member is ahead by at most one that waits for this one, but by any number of those
-// that do not, so their data is kept within a quota and fetched later beyond it (broadcast.go).
+// Early data is kept here: the process has not asked for the operation yet, or has not finished
+// those before. The number of such operations is bounded. A member is ahead by at most one
+// operation that waits for this member. It may be ahead by any number of the others, so their
+// data is kept within a quota, and fetched later beyond it (broadcast.go).
 type operation struct {
 	m       *member
 	number  uint32
 	kind    kind
 	entered bool            // the process has asked for it
 	watched []*rel.Endpoint // the peers that it waits for, which are probed
-	req     Request         // of the process, until that has its result
+	req     Request         // of the process, until the process has its result
 	since   clock.Time      // when the process asked for it
-	room    int             // bytes of the process's memory
+	room    int             // size of the process's memory
 	waits   bool            // for transit memory
 
 	// barrier.go
 	round  int
-	told   int    // rounds of which this member has told
-	rounds uint64 // that have been heard of, a bit each; of a reduction, children
-	sum    uint64 // over the seats, as those say that have entered operation 0
+	told   int    // rounds that this member has announced
+	rounds uint64 // rounds heard of, a bit each; in a reduction, children
+	sum    uint64 // over the seats, from the members that have entered operation 0
 
 	// broadcast.go, reduce.go
 	root     int
-	known    bool // root, length and, of a reduction, operator are known
+	known    bool // root, length and, in a reduction, operator are known
 	length   int
 	operator vni.Operator
-	buf      []byte // NIC-owned: what passes through, or the sum
-	held     bool   // buf is accounted for, be it empty
+	buf      []byte // NIC-owned: data in transit, or the sum
+	held     bool   // buf is accounted for, even if empty
 	order    []uint16
 	have     [limits.BroadcastBytes/leastPiece/64 + 1]uint64
 	legs     []*leg // to the members below; beyond the length are spare ones
-	acks     int    // that have come from below
+	acks     int    // arrived from below
 	offered  int    // rank of the member whose offer has not been granted; -1 none
 	complete bool   // all the data is here, or was
-	staged   bool   // buf is kept for the process alone
+	staged   bool   // buf is kept only for the process
 	late     bool   // buf had to be given up: the process fetches it from the root
 	fetching bool
 	acked    bool
-	parts    [][]byte // contributions by place of the child
+	parts    [][]byte // contributions by index of the child
 	took     int      // how many of them are here
 }
 
-// kind is what an operation does.
+// kind is the kind of an operation.
 type kind uint8
 
 const (
@@ -68,24 +70,32 @@ const (
 	kindReduce
 )
 
-var kinds = [256]kind{vni.CodeBarrier: kindBarrier, vni.CodeBroadcast: kindBroadcast, vni.CodeBroadcastShort: kindBroadcast, vni.CodeReduce: kindReduce}
+var kinds = [256]kind{
+	vni.CodeBarrier: kindBarrier, vni.CodeBroadcast: kindBroadcast, vni.CodeBroadcastShort: kindBroadcast,
+	vni.CodeReduce: kindReduce,
+}
 
-// ends is what counts the operations of a kind that have ended well.
-var ends = [...]vni.Counter{kindBarrier: vni.NICBarriers, kindBroadcast: vni.NICBroadcasts, kindReduce: vni.NICReductions}
+// ends holds the counters of successful operations by kind.
+var ends = [...]vni.Counter{
+	kindBarrier: vni.NICBarriers, kindBroadcast: vni.NICBroadcasts, kindReduce: vni.NICReductions,
+}
 
-// leastPiece bounds how many pieces a broadcast has.
+// leastPiece bounds the number of pieces of a broadcast.
 const leastPiece = 256
 
 var errArgument = errors.New("coll: group operation with a bad root, operator or length")
 
-// operation finds an operation of a member, or makes it.
+// operation returns an operation of a member, and makes it if necessary.
 func (t *Table) operation(m *member, number uint32) *operation {
 	o := m.ops[number]
 	if o != nil {
 		return o
 	}
 	o = t.operations.Take()
-	*o = operation{m: m, number: number, offered: -1, order: o.order[:0], legs: o.legs[:0], watched: o.watched[:0], parts: o.parts[:0]}
+	*o = operation{
+		m: m, number: number, offered: -1,
+		order: o.order[:0], legs: o.legs[:0], watched: o.watched[:0], parts: o.parts[:0],
+	}
 	m.ops[number] = o
 	return o
 }
@@ -110,7 +120,8 @@ func (t *Table) free(o *operation) {
 	}
 }
 
-// enter takes an operation that the process of a member asks for. The tag has the root, and the operator of a reduction.
+// enter begins an operation that the process of a member asks for. The tag has the root, and the
+// operator of a reduction.
 func (t *Table) enter(m *member, r Request, code vni.Code, tag uint64, length int) {
 	root, op, k := int(uint32(tag)), vni.Operator(tag>>32), kinds[code]
 	all := k == kindReduce && uint32(tag) == vni.AllRanks
@@ -125,12 +136,13 @@ func (t *Table) enter(m *member, r Request, code vni.Code, tag uint64, length in
 		op |= wantedByAll
 	}
 	o := t.operation(m, m.next)
-	if m.next++; m.next == 0 { // which is the join's, also after four thousand million
+	if m.next++; m.next == 0 { // 0 is the join's number, even after four thousand million
 		m.next++
 	}
 	o.req, o.room, o.entered, o.since = r, length, true, t.nic.Now()
-	if o.kind != kindUnknown && o.kind != k || o.known && (o.root != root || k == kindReduce && (o.length != length || o.operator != op)) {
-		m.noteFailed(m.step(o.number, k, root, all)) // o is what others make of it
+	if o.kind != kindUnknown && o.kind != k ||
+		o.known && (o.root != root || k == kindReduce && (o.length != length || o.operator != op)) {
+		m.noteFailed(m.step(o.number, k, root, all)) // o describes the others' operation
 		t.mismatch(m)
 		return
 	}
@@ -150,7 +162,7 @@ func (t *Table) enter(m *member, r Request, code vni.Code, tag uint64, length in
 	}
 }
 
-// sound judges the arguments of an operation.
+// sound reports whether the arguments of an operation are valid.
 func (m *member) sound(k kind, root int, op vni.Operator, length int) bool {
 	inside := root >= 0 && root < len(m.g.seats)
 	switch k {
@@ -162,7 +174,7 @@ func (m *member) sound(k kind, root int, op vni.Operator, length int) bool {
 	return length <= limits.BroadcastBytes
 }
 
-// settle does what the state of an operation calls for once something of it has been completed.
+// settle takes the next step of an operation after a part of it has completed.
 func (t *Table) settle(o *operation) {
 	if o.kind == kindReduce {
 		t.settleReduce(o)
@@ -171,7 +183,8 @@ func (t *Table) settle(o *operation) {
 	}
 }
 
-// takeRequest takes its request away from an operation, nil if it has none: the process waits for it no more.
+// takeRequest takes the request away from an operation, nil if it has none: the process waits for
+// it no more.
 func (t *Table) takeRequest(o *operation) Request {
 	r := o.req
 	o.req = nil
@@ -194,7 +207,8 @@ func (t *Table) finish(o *operation, status vni.Status, n, full int) {
 	t.nic.Complete(r, vni.Completion{Status: status, Len: uint64(n), Full: uint64(full)})
 }
 
-// watch has the peers probed that an operation waits for: if one dies, the operation must end (decision 7).
+// watch probes the peers that an operation waits for: if one dies, the operation must end
+// (decision 7).
 func (t *Table) watch(o *operation) {
 	m := o.m
 	if o.kind == kindBarrier {
@@ -221,7 +235,8 @@ func (t *Table) watchRank(o *operation, rank int) {
 	}
 }
 
-// unwatch ends watch, for those very endpoints: a peer may have been forgotten, and another come.
+// unwatch ends watch, for exactly those endpoints: a peer may have been forgotten, and another
+// one added.
 func (o *operation) unwatch() {
 	for i, ep := range o.watched {
 		ep.Watch(-1)
@@ -230,7 +245,8 @@ func (o *operation) unwatch() {
 	o.watched = o.watched[:0]
 }
 
-// peerOf is the NIC of the member of m's group with a rank; nil if it is this one, or not known any more.
+// peerOf returns the NIC of the member of m's group with a rank; nil if it is this NIC, or no
+// longer known.
 func (t *Table) peerOf(m *member, rank int) *Peer {
 	nic := m.g.seats[rank].NIC
 	if nic == t.cfg.NIC {

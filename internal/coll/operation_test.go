@@ -55,8 +55,8 @@ func TestTheOldestBroadcastFindsTransitMemory(t *testing.T) {
 	}
 }
 
-// The others wait for what a member has not completed until its NIC says so. So a leave must not count the operation that
-// the process gives up, nor any that is under way.
+// The others wait for the operations that a member has not completed until its NIC says so. So a
+// leave must not count the operation that the process gives up, nor any operation in progress.
 func TestALeaveTellsWhatTheMemberHasCompleted(t *testing.T) {
 	const completed, under = 2, 3
 	for what, end := range map[string]func(g *team, all []*request){
@@ -105,7 +105,8 @@ func TestALeaveTellsWhatTheMemberHasCompleted(t *testing.T) {
 	}
 }
 
-// A root that ends before the members below have all of it waits for none of them, whatever it has sent.
+// A root that ends before the members below have all the data waits for none of them, whatever it
+// has sent.
 func TestABroadcastThatEndsEarlyWaitsForNobody(t *testing.T) {
 	for what, end := range map[string]func(g *team, r *request){
 		"cancelled":          func(g *team, r *request) { g.Cancel(g.local[0], r) },

@@ -7,14 +7,14 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// A part of a group gathers as every group does. Its members are members of the whole, too, and
-// wait only for those: if one goes before it has joined its part, the NIC ends the joins of all
+// A part of a group gathers as every group does. Its members are also members of the whole, and
+// wait only for those. If one goes before it has joined its part, the NIC ends the joins of all
 // parts.
 //
 //	whole ──► every member knows its part and the key of that ──► joins, one for each part ──► barrier of the whole
 //	  └─ a member goes ──► the joins that have not completed fail, and name it
 //
-// No process leaves the whole before that barrier has let it through, and then all have joined.
+// No process leaves the whole before it has passed that barrier, and then all have joined.
 
 // watchWhole probes the members of the whole that m's member there would probe in a barrier. Each
 // member is watched by the first living one above it, which either joins still or is in the
@@ -33,7 +33,7 @@ func (t *Table) watchWhole(m *member) {
 	}
 }
 
-// unwatchWhole ends watchWhole: the join has ended.
+// unwatchWhole ends watchWhole, since the join has ended.
 func (m *member) unwatchWhole() {
 	m.whole = nil
 	for _, ep := range m.watched {
@@ -59,14 +59,14 @@ func (t *Table) breakParts(g *group, lost *seat) {
 	}
 }
 
-// partBroken fails the join of a part of a group that has lost a member. The rank of that member in
-// the part means nothing, so its address says which it is.
+// partBroken fails the join of a part of a group that has lost a member. The rank of that member
+// in the part means nothing, so its address identifies it.
 func (t *Table) partBroken(r Request, lost *seat) {
 	t.count(vni.NICCollectivesFailed)
 	t.nic.Complete(r, vni.Completion{Status: vni.StatusGroupBroken, NIC: lost.NIC, Slot: lost.Slot, Gen: lost.Gen})
 }
 
-// lost finds the member because of which m's group is broken.
+// lost returns the member that broke m's group.
 func (m *member) lost() *seat {
 	if m.state == memberBroken && !m.wrong {
 		return &m.g.seats[m.dead]

@@ -17,7 +17,8 @@ func (g *team) joinPart(i int, key vni.Name, size uint32) *request {
 
 var partKey = vni.PartKey(vni.Address{NIC: 1, Slot: 1, Gen: 7}, 0)
 
-// The peer's process is in the whole, and would be in the part. It goes before it has joined that.
+// The peer's process is in the whole, and would be in the part. It goes before it has joined the
+// part.
 func TestTheJoinOfAPartEndsWhenAMemberOfTheWholeGoes(t *testing.T) {
 	g := pair(t)
 	r := g.joinPart(0, partKey, 2)
@@ -66,7 +67,7 @@ func TestAPartIsJoinedByMembersOfTheWholeAndByItsOwnKind(t *testing.T) {
 	}
 }
 
-// twoAndOne is a team of two processes here and one at the peer, that has begun.
+// twoAndOne returns a started team of two processes here and one at the peer.
 func twoAndOne(t *testing.T) *team {
 	g := newTeam(newEngine(t, 1), 2, 1)
 	for i := range 2 {

@@ -8,19 +8,20 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A reduction goes up the tree of a broadcast from the root: a NIC that has its process's vector and those of all
-// members below adds them up, in the order of the children, so that the result is the same in every run, and sends the
-// sum up. If all members want the result it comes down the same tree. One vector fits one piece; longer ones are several
-// operations, of which the process has some under way at a time.
+// A reduction goes up the tree of a broadcast from the root. A NIC that has its process's vector
+// and those of all members below adds them up and sends the sum up. It adds in the order of the
+// children, so that the result is the same in every run. If all members want the result, it comes
+// down the same tree. One vector fits one piece. A longer vector takes several operations, some
+// of which the process has in flight.
 //
 //	contribution of a child ──► taken in ──► Ack: the child's process, if it wants no result, is done
 //
 // The Ack keeps members from running ahead of one that has not begun, except by one operation.
 
-// wantedByAll marks, beside the operator, a reduction whose result goes to all.
+// wantedByAll is set in the operator of a reduction whose result goes to all.
 const wantedByAll = 0x80
 
-// reducePiece takes a contribution from below, or the result from above.
+// reducePiece handles a contribution from below, or the result from above.
 func (t *Table) reducePiece(o *operation, from int, p *wire.Piece, payload []byte) {
 	m := o.m
 	b := t.branch(m, o.root)
@@ -56,7 +57,7 @@ func (t *Table) reducePiece(o *operation, from int, p *wire.Piece, payload []byt
 	t.tryReduce(o)
 }
 
-// tryReduce adds up when all is here, and sends the sum on.
+// tryReduce adds up when all contributions are here, and sends the sum on.
 func (t *Table) tryReduce(o *operation) {
 	m := o.m
 	b := t.branch(m, o.root)
@@ -71,7 +72,7 @@ func (t *Table) tryReduce(o *operation) {
 		}
 		t.nic.GiveBuffer(o.parts[i])
 		o.parts[i] = nil
-		if o.operator&wantedByAll == 0 { // else the result says it
+		if o.operator&wantedByAll == 0 { // else the result acknowledges it
 			t.signal(m, rank, o.number, signalAck, 0, 0)
 		}
 	}
@@ -108,7 +109,7 @@ func (t *Table) contributionTaken(o *operation, from int) {
 	t.settle(o)
 }
 
-// result gives the process the result that is in buf, and passes it on if all want it.
+// result gives the result in buf to the process, and passes it on if all want it.
 func (t *Table) result(o *operation) {
 	o.complete = true
 	o.req.Write(0, o.buf[:o.length])

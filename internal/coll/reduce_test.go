@@ -8,15 +8,15 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// contribute has the table take a contribution of the peer, whose rank is 1, to the first operation
-// behind the join.
+// contribute passes a contribution of the peer, whose rank is 1, to the first operation after the
+// join.
 func (g *team) contribute(op uint8, payload []byte) {
 	p := wire.Piece{GroupHeader: wire.GroupHeader{Group: g.numbers[0], Operation: 1, Rank: 1}, Length: uint32(len(payload)), What: pieceContribution, Operator: op}
 	g.Piece(g.peers[2], p, payload)
 	g.Run()
 }
 
-// An operator that this NIC does not know, or a part of an element, takes nothing of it.
+// A contribution with an unknown operator, or with a part of an element, is ignored completely.
 func TestContributionsThatCannotBeCombinedAreDropped(t *testing.T) {
 	for what, c := range map[string]struct {
 		op    uint8
@@ -40,7 +40,8 @@ func TestContributionsThatCannotBeCombinedAreDropped(t *testing.T) {
 	}
 }
 
-// A member contributes once. A second contribution would take the place of that of another member, and its memory.
+// A member contributes once. A second contribution would replace that of another member, and leak
+// its memory.
 func TestAContributionCountsOnce(t *testing.T) {
 	g := trio(t)
 	mine, theirs := make([]byte, 8), make([]byte, 8)

@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// News that no NIC tells is dropped, and leaves no group.
+// News that no NIC can tell is dropped, and leaves no group.
 func TestNewsThatCannotBeIsDropped(t *testing.T) {
 	le := binary.LittleEndian
 	for what, c := range map[string]struct {
@@ -35,7 +35,7 @@ func TestNewsThatCannotBeIsDropped(t *testing.T) {
 		if dropped := e.counts[vni.DropFormat]; (dropped == 0) != c.taken || e.Len() > 0 != c.taken {
 			t.Errorf("%s: %d dropped, %d groups; taken should be %v", what, dropped, e.Len(), c.taken)
 		}
-		e.News(e.peers[2], news(wire.TableLeave, 2, "a", 1, 1, 0)) // the next is taken all the same
+		e.News(e.peers[2], news(wire.TableLeave, 2, "a", 1, 1, 0)) // the next is still accepted
 		if e.peers[2].news.heard != 2 {
 			t.Errorf("%s: the next change is not taken", what)
 		}
@@ -66,7 +66,7 @@ func TestAPieceThatHasNoPlaceIsDropped(t *testing.T) {
 		g.hear(signalOffer, 1, 1, 1<<32|length)
 		p := wire.Piece{GroupHeader: wire.GroupHeader{Group: g.numbers[0], Operation: 1, Rank: 1}, Root: 1, Offset: uint32(c.offset), Length: uint32(c.length), What: pieceBroadcast}
 		before := g.counts[vni.DropFormat]
-		for k := range uint64(2) { // the second time it has been there
+		for k := range uint64(2) { // the second time it is a duplicate
 			g.Piece(g.peers[2], p, make([]byte, c.bytes))
 			if n, want := g.counts[vni.DropFormat]-before, k+c.dropped; n != want {
 				t.Errorf("%s, time %d: %d dropped, expected %d", what, k+1, n, want)
@@ -80,7 +80,7 @@ func TestAPieceThatHasNoPlaceIsDropped(t *testing.T) {
 	}
 }
 
-// Short data comes without an offer: only such, and not to its own root.
+// Short data arrives without an offer: only short data, and not at its own root.
 func TestDataThatWasNotOfferedIsShort(t *testing.T) {
 	for what, c := range map[string]struct {
 		root, bytes int
@@ -98,7 +98,7 @@ func TestDataThatWasNotOfferedIsShort(t *testing.T) {
 	}
 }
 
-// A contribution fits one piece, and says its length.
+// A contribution fits one piece, and states its length.
 func TestAContributionFitsOnePiece(t *testing.T) {
 	piece := newTeam(newEngine(t, 1), 1, 1).member(0).g.piece
 	for _, c := range []struct {
@@ -116,7 +116,8 @@ func TestAContributionFitsOnePiece(t *testing.T) {
 	}
 }
 
-// The arguments of an operation are judged before it begins. A refused one takes no number.
+// The arguments of an operation are checked before it begins. A refused operation takes no
+// number.
 func TestAnOperationWithABadArgumentDoesNotBegin(t *testing.T) { // QNIX-54
 	g := pair(t)
 	m := g.member(0)
@@ -149,7 +150,7 @@ func TestAnOperationWithABadArgumentDoesNotBegin(t *testing.T) { // QNIX-54
 	if none.c.Status != vni.StatusNoGroup {
 		t.Errorf("a barrier of no group ends with %v", none.c.Status)
 	}
-	unsized := &request{memory: make([]byte, 8)} // only a barrier tells the size
+	unsized := &request{memory: make([]byte, 8)} // only a barrier states the size
 	g.Command(g.local[0], unsized, vni.Command{Code: vni.CodeBroadcast, Group: g.numbers[0]}, &vni.SendContext{Len: 8})
 	if unsized.done || m.next != 2 {
 		t.Errorf("a broadcast has ended with %v", unsized.c.Status)
@@ -178,7 +179,8 @@ func TestAnOperationWithABadArgumentDoesNotBegin(t *testing.T) { // QNIX-54
 	g.wantIdle()
 }
 
-// What other members tell must agree with the operation as this one knows it, or the group breaks: it would wait for ever.
+// Other members' records must agree with the operation as this member knows it. Otherwise the
+// group breaks, since it would wait for ever.
 func TestWhatDoesNotFitAnOperationBreaksTheGroup(t *testing.T) { // QNIX-54
 	long := uint64(1<<32 | 5000)
 	contribution := func(g *team) { g.contribute(uint8(vni.SumUint64), make([]byte, 8)) }

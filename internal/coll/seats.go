@@ -16,34 +16,36 @@ import (
 //	 1  zero               1
 //	 2  slot               2
 //	 4  generation         4
-//	 8  member's number    4   by which its NIC knows it
-//	12  size               4   that it expects; 0 of one that shrinks a group. Of a leave because a join has failed: 1 + the rank
-//	                           of the member that is to blame, if any
+//	 8  member's number    4   at its NIC
+//	12  size               4   that it expects; 0 if it shrinks a group. In the leave of a failed join:
+//	                           1 + the rank of the member to blame, if any
 //	16  epoch              4   of the group
 //	20  group             24
-//	44  largest piece      4   that its NIC takes, in bytes
+//	44  largest piece      4   that its NIC accepts, in bytes
 //	48  process's index    4
 //	52  application       24
-//	76  last operation     4   of a leave: what it has completed; later ones fail
-//	80  change             4   of the joins and leaves in this session the how-many-th, from 1
+//	76  last operation     4   in a leave: the last completed one; later ones fail
+//	80  change             4   number of this change in the session, from 1
 //	84  position           8   of the NIC on a torus
 //
-// Records overtake one another, and a join and its leave must not: each has its number, and is taken when its turn comes.
+// Records overtake one another, and a join and its leave must not: each has its number, and is
+// handled in its turn.
 const seatLen = 92
 
-// peerNews is how the joins and leaves of a session with a peer stand.
+// peerNews is the state of the joins and leaves in a session with a peer.
 type peerNews struct {
 	told  uint32 // how many it has been told
-	heard uint32 // how many of its own have been taken, in their order
+	heard uint32 // how many of its own have been handled, in their order
 	early map[uint32][seatLen]byte
-	taken int // joins since its seats here were last counted, and those that there were
+	taken int // joins since its seats here were last counted, and those of that count
 }
 
-// tellSeats gives a new peer the memberships of this NIC's processes.
+// tellSeats tells a new peer the memberships of this NIC's processes.
 func (t *Table) tellSeats(pr *Peer) {
 	for _, g := range t.list {
 		for _, m := range g.local {
-			if !m.left && !g.broken { // a broken group means nothing to NICs that have not been in it
+			// A broken group means nothing to NICs that have not been in it.
+			if !m.left && !g.broken {
 				t.tellSeat(pr, wire.TableJoin, m, 0)
 			}
 		}
@@ -93,8 +95,11 @@ func putSeat(b []byte, op byte, s *seat, key vni.Name, last uint32) {
 
 func parseSeat(nic uint64, b []byte) (s seat, key vni.Name, last uint32) {
 	le := binary.LittleEndian
-	s = seat{Address: vni.Address{NIC: nic, Slot: le.Uint16(b[2:]), Gen: le.Uint32(b[4:])}, number: le.Uint32(b[8:]), size: le.Uint32(b[12:]),
-		piece: le.Uint32(b[44:]), at: wire.ParsePosition(b[84:])}
+	s = seat{
+		Address: vni.Address{NIC: nic, Slot: le.Uint16(b[2:]), Gen: le.Uint32(b[4:])},
+		number:  le.Uint32(b[8:]), size: le.Uint32(b[12:]),
+		piece: le.Uint32(b[44:]), at: wire.ParsePosition(b[84:]),
+	}
 	key.Index = le.Uint32(b[16:])
 	copy(key.App[:], b[20:44])
 	s.name.Index = le.Uint32(b[48:])
@@ -102,8 +107,8 @@ func parseSeat(nic uint64, b []byte) (s seat, key vni.Name, last uint32) {
 	return s, key, le.Uint32(b[76:])
 }
 
-// News takes the payload of a Table record that says that a process of a peer has joined or left a group, when its turn has
-// come.
+// News handles, in its turn, the payload of a Table record about a peer's process that has joined
+// or left a group.
 func (t *Table) News(pr *Peer, b []byte) {
 	if len(b) < seatLen {
 		t.count(vni.DropFormat)
@@ -134,17 +139,19 @@ func (t *Table) News(pr *Peer, b []byte) {
 	}
 }
 
-// seatChange takes the next join or leave of a peer's process.
+// seatChange handles the next join or leave of a peer's process.
 func (t *Table) seatChange(pr *Peer, b []byte) {
 	s, key, last := parseSeat(pr.NIC(), b)
-	if !key.Valid() || !s.name.Valid() || s.Slot == 0 || s.number == 0 || s.size > limits.GroupMembers || s.piece < leastPiece ||
+	if !key.Valid() || !s.name.Valid() || s.Slot == 0 || s.number == 0 ||
+		s.size > limits.GroupMembers || s.piece < leastPiece ||
 		!s.at.Valid() {
 		t.count(vni.DropFormat)
 		return
 	}
 	g, i := t.find(key, s.Address, s.number)
 	switch {
-	case b[0] == wire.TableLeave && g == nil: // of a join that had been refused, or not told since its group was over
+	// A join that was refused, or not told since its group was over.
+	case b[0] == wire.TableLeave && g == nil:
 	case b[0] == wire.TableLeave:
 		t.loseSeat(g, i, last, false, g.cause(i, last, s.size))
 	case g != nil:
@@ -156,13 +163,17 @@ func (t *Table) seatChange(pr *Peer, b []byte) {
 	}
 }
 
-// seatJoined takes a join. To a group that has all its members and has some here it is refused. If it has none here, its
-// end may be news that is still on its way, and the join one to the next group of the name.
+// seatJoined handles a join. A join to a complete group with members here is refused. If the
+// group has no members here, the news of its end may still be in flight, and the join may be for
+// the next group of the name.
 func (t *Table) seatJoined(pr *Peer, s seat, key vni.Name) {
 	g := t.groupFor(key, s.Address)
 	if g.complete {
 		if slices.ContainsFunc(g.local, func(m *member) bool { return !m.left }) {
-			t.sendSignal(pr, wire.Signal{GroupHeader: wire.GroupHeader{Group: s.number, Epoch: key.Index}, What: signalFull, Value: uint64(len(g.seats))})
+			t.sendSignal(pr, wire.Signal{
+				GroupHeader: wire.GroupHeader{Group: s.number, Epoch: key.Index},
+				What:        signalFull, Value: uint64(len(g.seats)),
+			})
 			return
 		}
 		g = t.newGroup(key)
@@ -176,8 +187,8 @@ func (t *Table) seatJoined(pr *Peer, s seat, key vni.Name) {
 	t.takeSeat(g, s)
 }
 
-// seatsFull reports whether a peer has as many seats here as it may have. They go in many ways, so they are counted anew each
-// time that there could be too many.
+// seatsFull reports whether a peer has the largest allowed number of seats here. Seats end in
+// many ways, so they are counted again whenever there could be too many.
 func (t *Table) seatsFull(pr *Peer) bool {
 	n := &pr.news
 	if n.taken < limits.SeatsPerNIC {
@@ -194,7 +205,8 @@ func (t *Table) seatsFull(pr *Peer) bool {
 	return n.taken >= limits.SeatsPerNIC
 }
 
-// returned takes a member back whose NIC had been lost to this one alone. To members here it stays lost.
+// returned restores a member whose NIC had been lost only to this NIC. For members here it stays
+// lost.
 func (t *Table) returned(g *group, i int) {
 	if !g.complete || !g.seats[i].gone || len(g.local) > 0 {
 		return

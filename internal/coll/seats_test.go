@@ -18,10 +18,11 @@ func TestNewsOfMembersIsTakenInItsOrder(t *testing.T) {
 		live   int // seats of the peer afterwards
 	}{
 		{news(wire.TableLeave, 2, "a", 1, 1, 3), 0}, // before its join: waits
-		{news(wire.TableJoin, 3, "a", 1, 2, 3), 0},  // and so does the second join of the same process
+		// the second join of the same process waits too
+		{news(wire.TableJoin, 3, "a", 1, 2, 3), 0},
 		{news(wire.TableJoin, 1, "a", 1, 1, 3), 1},  // now all three count, and the last one stays
-		{news(wire.TableJoin, 1, "a", 1, 1, 3), 1},  // told twice: no
-		{news(wire.TableLeave, 4, "b", 2, 9, 3), 1}, // of one that has never been
+		{news(wire.TableJoin, 1, "a", 1, 1, 3), 1},  // told twice: ignored
+		{news(wire.TableLeave, 4, "b", 2, 9, 3), 1}, // of one that has never joined
 		{news(wire.TableJoin, 5, "b", 2, 10, 3), 2},
 		{news(wire.TableLeave, 6, "a", 1, 2, 0), 1},
 	} {
@@ -40,7 +41,7 @@ func TestNewsOfMembersIsTakenInItsOrder(t *testing.T) {
 	if e.counts[vni.DropFormat] != before+2 || len(pr.news.early) != 0 {
 		t.Errorf("a change that cannot be one is kept: %d", len(pr.news.early))
 	}
-	pr.news.taken = limits.SeatsPerNIC // over the time: most have gone
+	pr.news.taken = limits.SeatsPerNIC // over time: most have gone
 	e.News(pr, news(wire.TableJoin, 7, "c", 3, 11, 3))
 	if pr.news.taken != 2 || len(e.list[0].seats) != 2 {
 		t.Errorf("%d seats, %d counted; expected 2", len(e.list[0].seats), pr.news.taken)
@@ -76,7 +77,8 @@ func TestASeatWhoseNICWasAwayForAWhileIsBack(t *testing.T) {
 	}
 }
 
-// A member here has been told that its group is broken. So the group stays broken for it, though the lost member is heard of again.
+// A member here has been told that its group is broken. So the group stays broken for it, even if
+// the lost member reappears.
 func TestASeatIsNotTakenBackBesideMembersThatWereToldOfItsLoss(t *testing.T) {
 	e := pair(t)
 	g, pr := e.member(0).g, e.peers[2]

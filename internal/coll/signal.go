@@ -9,26 +9,35 @@ import (
 
 // The signals.
 const (
-	signalRound    = 1 // barrier: the sender has entered the round; value: sum over the seats as it sees them, in operation 0
-	signalOffer    = 2 // broadcast: value is root<<32 | length of data that can be had from the sender
-	signalGrant    = 3 // broadcast: send it
-	signalFetch    = 4 // broadcast, to the root: send it to me, I had no room when it came by
-	signalAck      = 5 // broadcast: all below the sender have it. Reduction: your contribution has been taken in
-	signalLost     = 6 // value: rank of a member that has gone
-	signalMismatch = 7 // the members do not agree; value: sum over the seats as the sender sees them
-	signalFull     = 8 // to one that joins: the group has all its members
-	signalJoined   = 9 // of a shrink: the sender's join has completed, and it has entered the round; value: sum over the seats
+	// signalRound is for a barrier: the sender has entered the round. In operation 0 its value is
+	// the sender's sum over the seats.
+	signalRound = 1
+	// signalOffer is for a broadcast. Its value is root<<32 | length of the data that the sender
+	// has.
+	signalOffer = 2
+	signalGrant = 3 // broadcast: send the data
+	signalFetch = 4 // broadcast, to the root: send the data again; there was no room for it
+	// signalAck in a broadcast: all below the sender have it. In a reduction: the contribution
+	// has been added.
+	signalAck  = 5
+	signalLost = 6 // value: rank of a member that has gone
+	// signalMismatch: the members do not agree. Its value is the sender's sum over the seats.
+	signalMismatch = 7
+	signalFull     = 8 // to a joining member: the group is complete
+	// signalJoined is for a shrink: the sender's join has completed, and it has entered the
+	// round. Its value is the sum over the seats.
+	signalJoined = 9
 )
 
-// What a piece is.
+// The kinds of a piece.
 const (
 	pieceBroadcast    = 1
 	pieceContribution = 2 // of a reduction, towards the root
 	pieceResult       = 3 // of a reduction, to all
 )
 
-// hereSignal is a signal between two members of this NIC. They are passed on by a queue, so that one does not follow
-// another on the stack without end.
+// hereSignal is a signal between two members of this NIC. These signals pass through a queue, so
+// that long chains of them do not nest on the stack.
 type hereSignal struct {
 	to   *member
 	from int
@@ -50,7 +59,7 @@ func (t *Table) signal(m *member, rank int, number uint32, what, round uint8, va
 	}
 }
 
-// header is what every record from m to another member begins with.
+// header returns the header of every record from m to another member.
 func (m *member) header(to *seat, number uint32) wire.GroupHeader {
 	return wire.GroupHeader{Group: to.number, Epoch: m.g.key.Index, Operation: number, Rank: uint32(m.rank)}
 }
@@ -79,19 +88,19 @@ func (t *Table) Run() {
 	t.here = t.here[:0]
 }
 
-// Signal takes a signal of a peer.
+// Signal handles a signal from a peer.
 func (t *Table) Signal(pr *Peer, s wire.Signal) {
 	m := t.addressed(&s.GroupHeader)
 	if m == nil {
 		return
 	}
-	// A NIC that has other members in mind cannot know by which rank it should speak.
+	// A NIC that sees other members cannot know which rank to send from.
 	if s.What == signalMismatch || s.What == signalFull || t.isMember(pr, m, s.Rank) {
 		t.takeSignal(m, int(s.Rank), s)
 	}
 }
 
-// addressed finds the member that a record is for; nil if it has left.
+// addressed returns the member that a record is for; nil if it has left.
 func (t *Table) addressed(h *wire.GroupHeader) *member {
 	if m := t.members[h.Group]; m != nil && m.g.key.Index == h.Epoch {
 		return m
@@ -99,17 +108,19 @@ func (t *Table) addressed(h *wire.GroupHeader) *member {
 	return nil
 }
 
-// isMember reports whether the member with a rank in m's group is at a peer, as far as that is known. If it is not, the peer
-// is told so.
+// isMember reports whether the member with a rank in m's group is at a peer, as far as that is
+// known. If it is not, the peer is told so.
 func (t *Table) isMember(pr *Peer, m *member, rank uint32) bool {
-	if m.g.complete && (int(rank) >= len(m.g.seats) || m.g.seats[rank].NIC != pr.NIC() && t.cfg.Defect != mutate.StrangerHeard) {
+	if m.g.complete && (int(rank) >= len(m.g.seats) ||
+		m.g.seats[rank].NIC != pr.NIC() && t.cfg.Defect != mutate.StrangerHeard) {
 		t.stranger(pr, m)
 		return false
 	}
 	return true
 }
 
-// stranger answers a NIC whose process takes itself for a member of m's group, and is not: its join must not wait for ever.
+// stranger answers a NIC whose process wrongly believes that it is a member of m's group. The
+// join of that process must not wait for ever.
 func (t *Table) stranger(pr *Peer, m *member) {
 	t.count(vni.DropFormat)
 	for _, g := range t.list {
@@ -118,13 +129,15 @@ func (t *Table) stranger(pr *Peer, m *member) {
 		}
 		for _, s := range g.live() {
 			if s.NIC == pr.NIC() {
-				t.sendSignal(pr, wire.Signal{GroupHeader: wire.GroupHeader{Group: s.number, Epoch: g.key.Index}, What: signalMismatch})
+				t.sendSignal(pr, wire.Signal{
+					GroupHeader: wire.GroupHeader{Group: s.number, Epoch: g.key.Index}, What: signalMismatch,
+				})
 			}
 		}
 	}
 }
 
-// open reports whether a member's operation may still go on, and that it is not one that has ended.
+// open reports whether a member's operation may still proceed, and has not ended.
 func (m *member) open(number uint32) bool {
 	if m.ended(number) {
 		return false
@@ -132,12 +145,12 @@ func (m *member) open(number uint32) bool {
 	return m.ops[number] != nil || int32(number-m.next) >= 0 && !m.left
 }
 
-// tooFar reports whether others are further ahead of m than they can be.
+// tooFar reports whether others are further ahead of m than is possible.
 func (m *member) tooFar(number uint32) bool {
 	return m.ops[number] == nil && len(m.ops) > len(m.g.seats)*limits.CollectivesUnderWay+limits.GroupAhead
 }
 
-// takeSignal takes a signal from another member.
+// takeSignal handles a signal from another member.
 func (t *Table) takeSignal(m *member, from int, s wire.Signal) {
 	switch s.What {
 	case signalLost:
@@ -159,7 +172,7 @@ func (t *Table) takeSignal(m *member, from int, s wire.Signal) {
 	}
 }
 
-// operationSignal takes a signal about an operation.
+// operationSignal handles a signal about an operation.
 func (t *Table) operationSignal(m *member, from int, s wire.Signal) {
 	if !m.open(s.Operation) {
 		if s.What == signalRound && s.Operation == 0 && m.g.complete && s.Value != m.g.sum {
@@ -188,14 +201,14 @@ func (t *Table) operationSignal(m *member, from int, s wire.Signal) {
 	}
 }
 
-// Piece takes a piece of a peer.
+// Piece handles a piece from a peer.
 func (t *Table) Piece(pr *Peer, p wire.Piece, payload []byte) {
 	if m := t.addressed(&p.GroupHeader); m != nil && t.isMember(pr, m, p.Rank) {
 		t.takePiece(m, int(p.Rank), &p, payload)
 	}
 }
 
-// takePiece takes a piece from another member.
+// takePiece handles a piece from another member.
 func (t *Table) takePiece(m *member, from int, p *wire.Piece, payload []byte) {
 	if !m.g.complete || !m.open(p.Operation) {
 		return

@@ -7,10 +7,10 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// A program that hangs mostly has members that stand in different operations of one group. The NIC
-// knows where each of its members stands, without the help of the process.
+// A hanging program usually has members that stand in different operations of one group. The NIC
+// knows the place of each of its members, without the help of the process.
 
-// Step is an operation of a group as one member has asked for it.
+// Step is an operation of a group that one member has asked for.
 type Step struct {
 	Number uint32   // among the operations of the member in this group, from 1; 0 is the join
 	Kind   string   // StepJoin, StepBarrier, StepBroadcast, StepReduce; empty: no operation
@@ -36,12 +36,16 @@ type Standing struct {
 	Present int      // members that are there
 	Rank    int      // of this member; -1 while it joins
 
-	In    Step          // the oldest operation whose end the process awaits; of a broken group, the one that failed
-	Under int           // operations whose end it awaits
-	Done  uint32        // number of the last operation up to which all have ended; a broken group: have ended well
-	For   time.Duration // since it entered In, or since its last operation ended if it is in none
+	// In is the oldest operation whose end the process awaits; in a broken group, the one that
+	// failed.
+	In    Step
+	Under int // operations whose end it awaits
+	// Done is the number of the last operation up to which all have ended; in a broken group:
+	// have ended well.
+	Done uint32
+	For  time.Duration // since it entered In, or, if it is in none, since its last operation ended
 
-	Mismatch bool        // of a broken group: its members did different things
+	Mismatch bool        // in a broken group: its members did different things
 	Lost     vni.Name    // else the member that has gone
 	LostAt   vni.Address // and its address
 }
@@ -53,8 +57,8 @@ const (
 	StandingBroken = "broken"
 )
 
-// Standings lists the places of a process in its groups, the oldest membership first, at most most
-// of them, and counts the others.
+// Standings returns the places of a process in its groups, the oldest membership first. It
+// returns at most most of them, and counts the others.
 func (t *Table) Standings(p *Process, now clock.Time, most int) (l []Standing, others int) {
 	for _, m := range p.members {
 		if m.kept {
@@ -89,7 +93,7 @@ func (m *member) standing(now clock.Time) Standing {
 			s.Lost, s.LostAt = m.g.seats[m.dead].name, m.g.seats[m.dead].Address
 		}
 	}
-	if o := m.oldest(&s.Under); o != nil { // a broken group still ends what came before the break
+	if o := m.oldest(&s.Under); o != nil { // a broken group still ends earlier operations
 		s.In, s.For = o.step(), now.Sub(o.since)
 	} else if m.state == memberBroken && m.broke.Kind != "" {
 		s.In, s.Done = m.broke, m.broke.Number-1
@@ -97,10 +101,10 @@ func (m *member) standing(now clock.Time) Standing {
 	return s
 }
 
-// oldest finds the operation with the lowest number whose end the process awaits, and counts all
-// such operations.
+// oldest returns the operation with the lowest number whose end the process awaits, and counts
+// all such operations.
 func (m *member) oldest(count *int) (oldest *operation) {
-	for n, o := range m.ops { // the least of them, whatever the order
+	for n, o := range m.ops { // the least of them, in any order
 		if !o.entered || o.req == nil {
 			continue
 		}
@@ -132,7 +136,7 @@ func (m *member) noteFailed(s Step) {
 	}
 }
 
-// refuse notes an operation that m asks for once its group is broken.
+// refuse notes an operation that m asks for after its group is broken.
 func (m *member) refuse(code vni.Code, tag uint64) {
 	k, root, toAll := kinds[code], int(uint32(tag)), uint32(tag) == vni.AllRanks
 	if k == kindBarrier || toAll || root < len(m.g.seats) {

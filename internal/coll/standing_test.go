@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A program that hangs shows for each process which operation it waits in, and for how long.
+// A hanging program shows for each process which operation it waits in, and for how long.
 func TestAProcessStandsInItsOldestOperation(t *testing.T) {
 	g := pair(t)
 	g.member(0).since = 100
@@ -34,11 +34,12 @@ func TestAProcessStandsInItsOldestOperation(t *testing.T) {
 	lost := g.member(0).g.seats[1]
 	g.Down(g.peers[2], false)
 	stands("broken", Standing{State: StandingBroken, In: Step{Number: 2, Kind: StepReduce, Root: -1}, Done: 1, For: 1000, Lost: lost.name, LostAt: lost.Address})
-	g.start(0, vni.CodeBroadcast, 0, nil) // later failures do not take the place of the first
+	g.start(0, vni.CodeBroadcast, 0, nil) // later failures do not replace the first
 	stands("broken, with a later operation", Standing{State: StandingBroken, In: Step{Number: 2, Kind: StepReduce, Root: -1}, Done: 1, For: 1000, Lost: lost.name, LostAt: lost.Address})
 }
 
-// A process whose group breaks between operations stands in the first that it asks for afterwards.
+// A process whose group breaks between operations stands in the first operation that it asks for
+// afterwards.
 func TestAProcessOfABrokenGroupStandsInTheFirstThatFailed(t *testing.T) {
 	for what, c := range map[string]struct {
 		code vni.Code
@@ -60,7 +61,8 @@ func TestAProcessOfABrokenGroupStandsInTheFirstThatFailed(t *testing.T) {
 	}
 }
 
-// A process that joins stands in its join. Of many groups the first are told, and the others are counted.
+// A joining process stands in its join. If there are many groups, the first are told, and the
+// others are counted.
 func TestAProcessStandsInItsJoins(t *testing.T) {
 	e := newEngine(t, 0)
 	p := process(0)
@@ -78,7 +80,8 @@ func TestAProcessStandsInItsJoins(t *testing.T) {
 	}
 }
 
-// Tools are told what the table takes, and simulations where a member stands in the tree and what others know.
+// Tools learn the memory use of the table. Simulations learn where a member stands in the tree,
+// and what others know.
 func TestATableTellsWhatItHas(t *testing.T) {
 	w := newWorld(t, 3)
 	all := w.group(teamKey, 0, 1, 2, 0)
@@ -147,7 +150,7 @@ func TestAGroupOnATorusHasItsTree(t *testing.T) { // QNIX-52
 	if !g.complete || len(g.places) != 4 || g.places[0] != e.cfg.Position || g.places[1] != (wire.Position{X: 1, Y: 1, Width: 2, Height: 2}) {
 		t.Fatalf("complete %v, the places are %+v", g.complete, g.places)
 	}
-	if parent, ok := e.Above(teamKey, 1); !ok || parent == 1 { // which is not a neighbour
+	if parent, ok := e.Above(teamKey, 1); !ok || parent == 1 { // not a neighbour
 		t.Errorf("above rank 0 in the tree of rank 1 is rank %d, %v", parent, ok)
 	}
 }

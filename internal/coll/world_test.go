@@ -25,7 +25,7 @@ type world struct {
 	now  clock.Time
 	nics []*place
 	rand *rand.Rand
-	lose int // percent of the frames are lost
+	lose int // percentage of lost frames
 }
 
 // place is a NIC of a world. It is the table's engine.
@@ -36,7 +36,7 @@ type place struct {
 	rel     *rel.Module
 	peers   map[uint64]*Peer
 	byEP    map[*rel.Endpoint]*Peer
-	buffers int // of transit memory that are in use
+	buffers int // transit memory in use
 	counts  []uint64
 	cut     bool // no frame reaches it or leaves it
 	names   []vni.Name
@@ -120,26 +120,27 @@ func (w *world) ended(what string, all ...*request) {
 	w.until(what, func() bool { return !slices.ContainsFunc(all, func(r *request) bool { return !r.done }) })
 }
 
-// process makes a process with an index at a NIC. The name's order is that of the indexes.
+// process makes a process with an index at a NIC. Names are in the order of the indexes.
 func (w *world) process(nic, index int) *actor {
 	p := process(index)
 	p.Address.NIC = uint64(nic + 1)
 	return &actor{Process: p, at: w.nics[nic]}
 }
 
-// joins begins the join of a group by a process; number is that of the group that it shrinks, or joins a part of.
+// joins begins the join of a group by a process. number is that of the group that it shrinks, or
+// whose part it joins.
 func (a *actor) joins(key vni.Name, size int, number uint32) *request {
 	a.join = &request{memory: make([]byte, 32*vni.RosterBytes)}
 	a.at.Command(a.Process, a.join, vni.Command{Code: vni.CodeJoinGroup, Group: number, Size: uint32(size)}, &vni.SendContext{Receiver: key})
 	return a.join
 }
 
-// joined notes what a join that has ended says.
+// joined notes the result of a completed join.
 func (a *actor) joined() {
 	a.number, a.rank, a.size = a.join.c.Gen, int(a.join.c.Tag>>32), int(uint32(a.join.c.Tag))
 }
 
-// group has processes, the index-th at the NIC that of says, join a group.
+// group makes processes and joins them to a group. The process with index i is at NIC of[i].
 func (w *world) group(key vni.Name, of ...int) (all []*actor) {
 	w.t.Helper()
 	var joins []*request
@@ -163,7 +164,7 @@ func (a *actor) does(code vni.Code, tag uint64, memory []byte) *request {
 	return r
 }
 
-// wantIdle checks that no NIC keeps anything of an operation, and that none is probed for one.
+// wantIdle checks that no NIC keeps state of an operation, and that none is probed for one.
 func (w *world) wantIdle(when string) {
 	w.t.Helper()
 	for i, p := range w.nics {
@@ -178,7 +179,7 @@ func (w *world) wantIdle(when string) {
 	}
 }
 
-// leave ends every process, and checks that nothing of them is left.
+// leave ends every process, and checks that no state of them is left.
 func (w *world) leave(all []*actor) {
 	w.t.Helper()
 	for _, a := range all {
@@ -229,12 +230,12 @@ func (p *place) GiveBuffer(b []byte) {
 		return
 	}
 	p.buffers--
-	for i := range b { // what is read from it afterwards is wrong
+	for i := range b { // later reads return wrong data
 		b[i] = 0xdd
 	}
 }
 
-// listens is a NIC's rel behind what the world loses.
+// listens is a NIC's rel behind the losses of the world.
 type listens struct{ p *place }
 
 func (l listens) Receive(now clock.Time, from netip.AddrPort, frame []byte) {
@@ -250,7 +251,7 @@ func (l listens) ReceiveRun(now clock.Time, from netip.AddrPort, frames []byte, 
 	link.Each(l, now, from, frames, size)
 }
 
-// fromRel takes what rel says.
+// fromRel handles the events of rel.
 type fromRel struct{ p *place }
 
 func (h fromRel) Admit(clock.Time, uint64, netip.AddrPort) error                          { return nil }

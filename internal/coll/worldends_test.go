@@ -19,7 +19,7 @@ type undertaking struct {
 	size int
 }
 
-// undertakings are the kinds of operations, whose root is rank 0, or which have none.
+// undertakings are the kinds of operations. Their root is rank 0, if they have one.
 var undertakings = []undertaking{
 	{"a barrier", vni.CodeBarrier, 0, 0},
 	{"a short broadcast", vni.CodeBroadcast, 0, 8},
@@ -28,7 +28,7 @@ var undertakings = []undertaking{
 	{"a reduction for all", vni.CodeReduce, uint64(vni.SumUint64)<<32 | vni.AllRanks, 64},
 }
 
-// begins begins an operation, from memory of its own.
+// begins begins an operation, with fresh memory.
 func (a *actor) begins(u undertaking) *request { return a.does(u.code, u.tag, make([]byte, u.size)) }
 
 // wantBroken checks that a request has ended because a member has gone.
@@ -40,7 +40,8 @@ func (w *world) wantBroken(what string, r *request, gone *actor) {
 	}
 }
 
-// The end of a member ends what the others cannot do without it. They are told which has gone, and so is each later operation.
+// The end of a member ends the operations that the others cannot do without it. They learn which
+// member has gone, and so does each later operation.
 func TestTheEndOfAMemberEndsTheOperationsOfTheOthers(t *testing.T) { // QNIX-54
 	for _, u := range undertakings {
 		for _, gone := range []int{0, 1, 3} {
@@ -96,7 +97,7 @@ func TestTheEndOfAMemberEndsTheOperationsOfTheOthers(t *testing.T) { // QNIX-54
 	}
 }
 
-// Members that do different things are all told so. None waits for the others for ever.
+// All members that do different things are told so. None waits for the others for ever.
 func TestMembersThatDisagreeAreAllToldSo(t *testing.T) { // QNIX-54
 	other := func(code vni.Code, tag uint64, size int) undertaking { return undertaking{"", code, tag, size} }
 	for what, c := range map[string]struct{ most, one undertaking }{
@@ -142,7 +143,7 @@ func TestMembersThatDisagreeAreAllToldSo(t *testing.T) { // QNIX-54
 	}
 }
 
-// After the loss of a member the others go on in the next epoch of the group, in the order that they had.
+// After the loss of a member the others go on in the next epoch of the group, in their old order.
 func TestTheOthersGoOnWithoutAMemberThatIsLost(t *testing.T) { // QNIX-54
 	w := newWorld(t, 4)
 	all := w.group(teamKey, 0, 1, 2, 3)
@@ -206,7 +207,8 @@ func TestTheOthersGoOnWithoutAMemberThatIsLost(t *testing.T) { // QNIX-54
 	w.leave(all)
 }
 
-// A NIC that was away for longer than its session lasts hears of the groups anew, and a group there begins with it.
+// A NIC that was away for longer than its session lasts hears of the groups anew, and a group
+// begins with it.
 func TestTheNextSessionTellsOfEachMembership(t *testing.T) {
 	w := newWorld(t, 3)
 	a := w.process(0, 0)
@@ -238,7 +240,8 @@ func TestTheNextSessionTellsOfEachMembership(t *testing.T) {
 	w.leave([]*actor{a, b})
 }
 
-// Joins that cannot be in one group end with its size. The member with the lowest name decides.
+// Joins that cannot be in one group end with the group's size. The member with the lowest name
+// decides.
 func TestJoinsOfOtherSizesEndWithTheSizeOfTheGroup(t *testing.T) { // QNIX-54
 	for _, crossing := range []bool{false, true} {
 		w := newWorld(t, 3)

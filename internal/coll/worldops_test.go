@@ -11,10 +11,10 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// layouts are NICs of the members of a group, by rank.
+// layouts are the NICs of the members of a group, by rank.
 var layouts = [][]int{{0}, {0, 0}, {0, 1}, {1, 0, 1}, {0, 1, 2}, {2, 2, 1, 0, 1, 2, 0}}
 
-// content is what a root sends.
+// content returns the data that a root sends.
 func content(root, length int) []byte {
 	b := make([]byte, length)
 	for i := range b {
@@ -84,7 +84,8 @@ func TestABarrierWaitsForEachMember(t *testing.T) { // QNIX-54
 	}
 }
 
-// Each member gets the bytes of the root, for each length and each order of arrival, although frames are lost.
+// Each member gets the bytes of the root, for each length and each order of arrival, although
+// frames are lost.
 func TestABroadcastReachesEachMember(t *testing.T) { // QNIX-54
 	for _, lose := range []int{0, 10} {
 		for _, of := range layouts {
@@ -119,7 +120,7 @@ func TestABroadcastReachesEachMember(t *testing.T) { // QNIX-54
 	}
 }
 
-// A member with too little memory gets what fits, and is told so. The others get all.
+// A member with too little memory gets as much as fits, and is told so. The others get all.
 func TestABroadcastIsTruncatedWhereThereIsTooLittleMemory(t *testing.T) {
 	for _, length := range []int{100, 5000} {
 		w := newWorld(t, 3)
@@ -192,7 +193,8 @@ func TestAReductionHasAllContributions(t *testing.T) { // QNIX-54
 	}
 }
 
-// A root may be far ahead of a member. What its NIC cannot keep is fetched when the process asks, and is right all the same.
+// A root may be far ahead of a member. Data that the member's NIC cannot keep is fetched when the
+// process asks, and is still right.
 func TestAMemberThatIsBehindGetsEachBroadcast(t *testing.T) { // QNIX-54
 	for _, length := range []int{8, 5000} {
 		w := newWorld(t, 3)

@@ -9,8 +9,9 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// rel looks after a peer only while something is pending on it. A NIC that dies while nothing is would seem to be up for ever,
-// and its names to lead somewhere; so the table looks after the others, seldom:
+// Package rel watches a peer only while something is pending on it. If a NIC dies while nothing
+// is pending, it would seem to be up for ever, and its names to lead somewhere. So the table
+// watches the others too, at long intervals:
 //
 //	up ── silent for lookAfter ──► looked at: asked whether it is there ── it answers ──► up
 //	▲                                        │ silent for UnreachableAfter more: its names lead nowhere,
@@ -20,14 +21,14 @@ import (
 //	                                         │ ▲
 //	                                         └─┘ one that is to be there is called again, ever less often
 
-// lookAfter is how long a peer may be silent before it is asked whether it is there: one that is not is down before it has
-// been silent for FailureTimeout.
+// lookAfter returns how long a peer may be silent before it is probed. A peer that does not
+// answer is then down before it has been silent for FailureTimeout.
 func (t *Table) lookAfter() clock.Time {
 	d := t.cfg.FailureTimeout - t.cfg.UnreachableAfter - 4*t.cfg.ProbeEvery
 	return clock.Time(max(d, t.cfg.ProbeEvery))
 }
 
-// checkLook begins to look at a peer, and ends it when the peer has been heard.
+// checkLook begins to probe a silent peer, and stops when the peer has been heard.
 func (t *Table) checkLook(p *Peer) {
 	if !p.Up() || t.cfg.Defect == mutate.IdleUnattended {
 		return
@@ -48,15 +49,15 @@ func (t *Table) checkLook(p *Peer) {
 	}
 }
 
-// doubt has a peer probed because another NIC says hello with its id: if it does not answer, it has moved, and is admitted at
-// its new address once the old one is given up.
+// doubt probes a peer because another NIC says hello with its id. If the peer does not answer, it
+// has moved, and is admitted at its new address once the old one is given up.
 func (t *Table) doubt(p *Peer) {
 	p.probe(&p.doubted, true)
 	p.doubtedTill = t.nic.Now().Add(t.cfg.UnreachableAfter + t.cfg.ProbeEvery)
 	t.nic.CheckAt(p.doubtedTill)
 }
 
-// checkDoubt trusts a peer again that has answered for long enough.
+// checkDoubt ends the doubt about a peer that has answered for long enough.
 func (t *Table) checkDoubt(p *Peer) {
 	switch {
 	case !p.doubted:
@@ -67,8 +68,8 @@ func (t *Table) checkDoubt(p *Peer) {
 	}
 }
 
-// checkRetry opens a pair again that was lost, or has never been open. After each attempt without an answer the next one
-// waits twice as long.
+// checkRetry reopens a pair that was lost, or has never been open. After each attempt without an
+// answer it waits twice as long.
 func (t *Table) checkRetry(p *Peer) {
 	if !p.added || p.Up() {
 		return
@@ -93,18 +94,18 @@ func (t *Table) checkRetry(p *Peer) {
 	}
 }
 
-// A NIC may be at one of several addresses: a name has those of both families, and a NIC may listen
-// at one of them alone. Or it was up at another address than those that were named. It is looked for
-// at each by turns (RFC 8305 does so, too):
+// A NIC may be at one of several addresses. A name may have addresses of both families, and a NIC
+// may listen at only one of them. Or the NIC was up at an address that was not named. The table
+// tries the addresses in turn (RFC 8305 does so, too):
 //
 //	first attempt    Connect ── two Hellos ──► turn ── two Hellos ──► turn … the rest of the attempt
 //	later attempts   turn ── a whole attempt ──► a pause, ever longer ──► turn ── a whole attempt …
 //
-// So an address that does not answer delays the next one by half a second at most, and a path that is
-// slower than that has all the time of an attempt. The search begins where the NIC was up: it may be
-// back after a partition.
+// So an address that does not answer delays the next one by half a second at most, and a slower
+// path has all the time of an attempt. The search begins where the NIC was up: it may be back
+// after a partition.
 
-// turn makes a peer be looked for at the next of its addresses at which no other NIC is.
+// turn moves the search for a peer to the next of its addresses at which no other NIC is.
 func (t *Table) turn(p *Peer) {
 	if !p.named {
 		return
@@ -127,8 +128,8 @@ func (t *Table) turn(p *Peer) {
 	}
 }
 
-// NoAnswerAt returns the addresses of the peer's host, other than the one where it is now, at which it
-// did not answer since it was up last.
+// NoAnswerAt returns the addresses of the peer's host, except its current one, at which it has
+// not answered since it was last up.
 func (p *Peer) NoAnswerAt() string {
 	var all []string
 	for _, a := range p.silentAt {
@@ -139,7 +140,8 @@ func (p *Peer) NoAnswerAt() string {
 	return strings.Join(all, ", ")
 }
 
-// checkForget forgets a peer that has been down for long, unless the owner of this NIC has named it.
+// checkForget forgets a peer that has been down for long, unless the owner of this NIC has named
+// it.
 func (t *Table) checkForget(p *Peer) {
 	switch {
 	case p.named || !p.failed || p.Up():

@@ -11,7 +11,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// The audit finds each entry that is not found as it should be, and each count and open claim that is wrong.
+// The audit finds each entry that cannot be looked up correctly, and each wrong count and open
+// claim.
 func TestTheAuditFindsWhatATableContradicts(t *testing.T) {
 	for what, c := range map[string]struct {
 		change func(n *node, e *Entry)
@@ -42,7 +43,7 @@ func TestTheAuditFindsWhatATableContradicts(t *testing.T) {
 	}
 }
 
-// A newer process of a rank and an older one of its own NIC settle at once which has the name.
+// A newer process of a rank and an older one on the same NIC settle at once which has the name.
 func TestTwoProcessesOfARankOnOneNICSettleAtOnce(t *testing.T) {
 	for what, c := range map[string]struct {
 		first, second uint64
@@ -74,7 +75,8 @@ func TestTwoProcessesOfARankOnOneNICSettleAtOnce(t *testing.T) {
 	}
 }
 
-// A question that an earlier process's NIC still holds is over when a later claim of that NIC is there. It is not answered.
+// A question from an earlier process is over once a later claim of the same NIC is there. It is
+// not answered.
 func TestAQuestionThatIsOverIsNotAnswered(t *testing.T) {
 	f := newFabric(t, 2)
 	n := f.nics[0]
@@ -92,14 +94,16 @@ func TestAQuestionThatIsOverIsNotAnswered(t *testing.T) {
 	if all, open := n.Len(); answers != 0 || all != 1 || open != 0 {
 		t.Errorf("it has %d answers; %d names, %d open claims", answers, all, open)
 	}
-	n.takes(2, told{op: wire.TableAsk, slot: 3, gen: 1, number: 6, name: name}.record()) // a later one ends the claim
+	// a later one ends the claim
+	n.takes(2, told{op: wire.TableAsk, slot: 3, gen: 1, number: 6, name: name}.record())
 	f.run(3 * limits.GatherWithin)
 	if _, ok := n.Lookup(name); answers != 1 || ok {
 		t.Errorf("a later question has %d answers; the name leads to a process: %v", answers, ok)
 	}
 }
 
-// A loopback address means nothing to other hosts: a NIC there is not told of, and the table is complete without it.
+// A loopback address means nothing to other hosts: a NIC at one is not told to them, and the
+// table is complete without it.
 func TestATableIsCompleteWithoutNodesThatMeanNothing(t *testing.T) {
 	f := newFabric(t, 2)
 	n := f.nics[0]
@@ -115,13 +119,15 @@ func TestATableIsCompleteWithoutNodesThatMeanNothing(t *testing.T) {
 	if n.tellName(p, wire.TableClaim, &Entry{}, partNone) || n.tellNode(p, n.Peer(2), partNone) || n.askForName(&Entry{}, vni.Address{NIC: 30}) || n.askForName(&Entry{}, vni.Address{NIC: 77}) {
 		t.Error("a NIC without a session is told something")
 	}
-	n.tellAnswer(&Entry{Address: vni.Address{NIC: 77}}, askGranted, vni.Address{}) // which is not known
+	// an unknown NIC
+	n.tellAnswer(&Entry{Address: vni.Address{NIC: 77}}, askGranted, vni.Address{})
 	n.judgeLoser(&Entry{Address: vni.Address{NIC: 77}}, &Entry{Address: vni.Address{NIC: 2}})
 	f.run(time.Second)
 	f.wantSettled()
 }
 
-// A session that is lost for a moment leaves a process its name. One that its NIC claims no more has ended.
+// A process keeps its name when a session is lost for a moment. If its NIC does not claim the
+// name again, the process has ended.
 func TestAProcessThatIsNotToldAgainHasEnded(t *testing.T) {
 	f := newFabric(t, 2)
 	n, b := f.nics[0], f.nics[1]
@@ -149,7 +155,8 @@ func TestAProcessThatIsNotToldAgainHasEnded(t *testing.T) {
 	}
 }
 
-// The home of a name is the same for all NICs that know the same NICs, and moves only to or from a NIC that comes or goes.
+// The home of a name is the same for all NICs that know the same NICs. It moves only to or from a
+// NIC that comes or goes.
 func TestTheHomeOfANameMovesOnlyWithANIC(t *testing.T) { // decision 15
 	f := newFabric(t, 4)
 	homeOf := func(n *node, name vni.Name) uint64 {

@@ -9,11 +9,11 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Claims of other NICs' processes, and the end of claims. A peer tells a claim when the claim was
-// confirmed, or when it was made on the other side of a partition. Several claims to one name:
-// contest.go.
+// This file handles claims of other NICs' processes, and the end of claims. A peer tells a claim
+// when the claim was confirmed, or when it was made on the other side of a partition. contest.go
+// handles several claims to one name.
 
-// of lists the entries of a peer's processes.
+// of returns the entries of a peer's processes.
 func (t *Table) of(p *Peer) (l []*Entry) {
 	for _, n := range t.all {
 		if n.NIC == p.NIC() && !n.out {
@@ -32,14 +32,15 @@ func (t *Table) takeClaim(p *Peer, n *Entry, part byte) {
 		case old.stale: // its NIC has come back, perhaps in another life
 			n.firstSeen(old)
 			t.remove(old)
-		case old.dead || old.state == claimHeld || old.Name != n.Name: // its end overtook it, or it was told already
+		// its end overtook it, or it was told already
+		case old.dead || old.state == claimHeld || old.Name != n.Name:
 			return
 		default: // confirmed, by this NIC or another
 			n.firstSeen(old)
 			t.drop(old)
 		}
 	}
-	if !t.supersede(n) { // its end is under way
+	if !t.supersede(n) { // its end is in flight
 		n.dead = true
 		t.put(n)
 		t.keep(n, t.nic.Now().Add(limits.NameKeep))
@@ -49,20 +50,22 @@ func (t *Table) takeClaim(p *Peer, n *Entry, part byte) {
 		t.rank(n)
 	}
 	t.put(n)
-	if t.heldBy(t.cfg.NIC, n.Name) != nil { // not so at third NICs: they may hear of an end after the next claim
+	// Not so at third NICs: they may hear of an end after the next claim.
+	if t.heldBy(t.cfg.NIC, n.Name) != nil {
 		t.count(vni.NICNameConflicts)
 	}
 }
 
-// firstSeen keeps the time at which an earlier record of the same claim was seen.
+// firstSeen keeps the time at which an earlier record of the same claim was first seen.
 func (n *Entry) firstSeen(old *Entry) {
 	if old.Name == n.Name {
 		n.since = min(n.since, old.since)
 	}
 }
 
-// supersede ends the earlier claims of a NIC to the name that it claims by n. It returns false if there is a later one. What
-// is left from before this session is earlier, whatever its number: in another life the NIC has counted anew.
+// supersede ends the earlier claims of a NIC to the name that it claims by n. It returns false if
+// there is a later claim. An entry from before this session is earlier, whatever its number: in
+// another life the NIC has counted anew.
 func (t *Table) supersede(n *Entry) bool {
 	for _, o := range slices.Clone(t.claims[n.Name]) {
 		switch {
@@ -78,7 +81,7 @@ func (t *Table) supersede(n *Entry) bool {
 	return true
 }
 
-// takeEnd takes the news that a process has ended.
+// takeEnd handles the news that a process has ended.
 func (t *Table) takeEnd(n *Entry) {
 	old := t.byAddr[n.Address]
 	switch {
@@ -96,13 +99,13 @@ func (t *Table) takeEnd(n *Entry) {
 	}
 }
 
-// loses takes its name from a process of this NIC. For every other process it has ended.
+// loses takes the name away from a process of this NIC. For every other process it has ended.
 func (t *Table) loses(own, winner *Entry) {
 	t.nic.Lost(own.Slot, winner)
 	t.End(own.Address)
 }
 
-// End has every NIC forget a process of this one and its name.
+// End makes every NIC forget a process of this NIC and its name.
 func (t *Table) End(a vni.Address) {
 	n := t.byAddr[a]
 	switch {

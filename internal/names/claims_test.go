@@ -11,14 +11,14 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// step is a record of NIC 2 and what NIC 1 makes of it.
+// step is a record of NIC 2 and its result at NIC 1.
 type step struct {
 	r    told
-	live uint16 // slot to which the name leads then; 0: nowhere
+	live uint16 // slot to which the name then leads; 0: nowhere
 	all  int    // entries of NIC 2
 }
 
-// What a NIC tells of its processes counts by its own numbers, whatever overtakes what.
+// A NIC's records about its processes count by its own numbers, in any order of arrival.
 func TestWhatANICTellsOfItsProcessesCountsByItsNumbers(t *testing.T) { // QNIX-53
 	const claim, end = wire.TableClaim, wire.TableEnd
 	for what, steps := range map[string][]step{
@@ -51,7 +51,7 @@ func TestWhatANICTellsOfItsProcessesCountsByItsNumbers(t *testing.T) { // QNIX-5
 	}
 }
 
-// Names that no process may have, and processes that cannot be, are dropped and leave nothing.
+// Names that no process may have, and impossible processes, are dropped and leave nothing.
 func TestAClaimThatCannotBeIsDropped(t *testing.T) {
 	f := newFabric(t, 2)
 	n := f.nics[0]
@@ -149,7 +149,8 @@ func TestAClaimThatEndsEarlyLeavesNothing(t *testing.T) {
 	}
 }
 
-// The refusal of a claim names the process that has the name, is counted, and leaves nothing behind.
+// The refusal of a claim names the process that has the name. It is counted, and leaves nothing
+// behind.
 func TestARefusalNamesTheProcessThatHasTheName(t *testing.T) { // decision 15
 	for home := range 3 {
 		f := newFabric(t, 3)
@@ -185,7 +186,8 @@ func TestARefusalNamesTheProcessThatHasTheName(t *testing.T) { // decision 15
 	}
 }
 
-// A claim waits for a NIC that has come up and keeps its table to itself, but not for long. So do sends to unknown names.
+// A claim waits for a NIC that has come up and withholds its table, but not for long. The same
+// holds for sends to unknown names.
 func TestAClaimWaitsABoundedTimeForATable(t *testing.T) {
 	for _, op := range []byte{wire.TableSync, 0} {
 		f := newFabric(t, 1)
@@ -214,7 +216,7 @@ func TestAClaimWaitsABoundedTimeForATable(t *testing.T) {
 	}
 }
 
-// A NIC that failed is waited for no more: a claim ends at once.
+// A NIC that failed is no longer awaited: a claim ends at once.
 func TestAClaimDoesNotWaitForANICThatIsLost(t *testing.T) {
 	f := newFabric(t, 2)
 	n := f.nics[1] // it was told of the other, and calls it
@@ -238,7 +240,8 @@ func TestAClaimDoesNotWaitForANICThatIsLost(t *testing.T) {
 	}
 }
 
-// A home that keeps its answer to itself is waited for as long as a claim may wait. Then the claim holds, and is counted.
+// If the home withholds its answer, the claim waits for its full patience. Then it holds, and is
+// counted.
 func TestAClaimHoldsWhenItsHomeDoesNotAnswer(t *testing.T) {
 	f := newFabric(t, 2)
 	n, home := f.nics[0], f.nics[1]
@@ -255,7 +258,8 @@ func TestAClaimHoldsWhenItsHomeDoesNotAnswer(t *testing.T) {
 	f.wantSettled()
 }
 
-// What waits for a name that is to come is told which NIC it comes from, and ends with it.
+// An operation that waits for an expected name learns which NIC the name comes from, and ends
+// with that NIC.
 func TestANameThatIsExpectedIsDueUntilItComes(t *testing.T) {
 	f := newFabric(t, 2)
 	n := f.nics[0]

@@ -12,8 +12,9 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A claim to a name is confirmed by the name's home before a process may use the name (decision 15), so that of two processes
-// that claim it at the same moment the second is refused, and told which has it:
+// The home of a name confirms a claim before a process may use the name (decision 15). So if two
+// processes claim a name at the same moment, the second is refused, and learns which process has
+// it:
 //
 //	claimant's NIC             home                    all others
 //	waiting ── ask ──────────► asked
@@ -24,61 +25,68 @@ import (
 //	   │ ◄───────────── answer ─ (forgotten)        one has it, or asked before: refused
 //	refused ── end ────────────► (forgotten)
 //
-// A NIC that is the home itself, or alone, confirms at once. What else can happen:
+// A NIC that is itself the home, or alone, confirms at once. Other cases:
 //
-//   - The home is another meanwhile, since a NIC came or went: the claimant asks that one. Every NIC that was asked hears of
-//     the claim, or of its end, and so keeps no name for a process that is not there. The answer of a NIC that is home no
-//     longer is ignored.
-//   - A NIC has just come up: it answers no question, and claims nothing, before it has the tables of all the others; and those
-//     ask nothing before they have its own. So it knows of every name that was confirmed before it was any name's home.
-//   - A NIC that is asked is not the home as it sees the fabric: it gives the asker time to see the same, and then answers by
-//     what it knows.
-//   - The NIC of the process that has the name has not been heard since the claim came: it may be dead, and the claimant may be
-//     the same program in its next life. The NIC that would refuse the claim first probes that NIC (vouch.go).
-//   - The home is silent: it is probed, so that it is soon given up, and another is the home. If there is no answer when
-//     confirmPatience is over, the claim holds provisionally, as those do that are made on both sides of a partition: when
-//     two such meet, the home judges (contest.go).
+//   - The home has changed meanwhile, since a NIC came or went. The claimant asks the new home.
+//     Every NIC that was asked hears of the claim, or of its end, and so keeps no name for an
+//     absent process. The answer of a former home is ignored.
+//   - A NIC has just come up. It answers no question and claims nothing before it has the tables of
+//     all others, and they ask nothing before they have its table. So it knows every name that was
+//     confirmed before it was a home.
+//   - The asked NIC is not the home in its own view of the fabric. It gives the asker time to see
+//     the same, and then answers by its own knowledge.
+//   - The holder's NIC has not been heard since the claim arrived. It may be dead, and the claimant
+//     may be the same program in its next life. So a NIC that would refuse the claim first probes
+//     the holder's NIC (vouch.go).
+//   - The home is silent. It is probed, so that it is soon given up and another NIC is the home.
+//     Without an answer after confirmPatience, the claim holds provisionally, like claims from the
+//     two sides of a partition. If two such claims meet, the home judges (contest.go).
 
-// claimState is how far a claim has come.
+// claimState is the progress of a claim.
 type claimState uint8
 
 const (
 	claimHeld    claimState = iota // every NIC is told; the name leads to the process
-	claimWaiting                   // of a process of this NIC: not confirmed yet
-	claimAsked                     // of another NIC's: this one is to judge it
-	claimGranted                   // of another NIC's: this one has confirmed it, and it will be held soon
+	claimWaiting                   // by a process of this NIC: not confirmed yet
+	claimAsked                     // by another NIC's process: this NIC is to judge it
+	// claimGranted is by another NIC's process: this NIC has confirmed it; it will soon be held.
+	claimGranted
 )
 
-// confirmPatience is until when a claim waits for its home: a silent one is given up by then, and another has been asked.
+// confirmPatience returns the time until which a claim waits for its home. By then a silent home
+// is given up, and another has been asked.
 func (t *Table) confirmPatience() clock.Time {
 	return t.nic.Now().Add(min(t.cfg.UnreachableAfter+4*t.cfg.ProbeEvery, limits.ConfirmWithin))
 }
 
-// Claim begins to claim the name of a process that has just registered. Confirmed or Refused says how it ends.
+// Claim begins to claim the name of a newly registered process. The engine's Confirmed or Refused
+// reports the result.
 func (t *Table) Claim(a vni.Address, name vni.Name, life vni.Life) {
 	if !t.mayClaim(t.cfg.NIC, name) {
 		t.forbid(a.Slot, name)
 		return
 	}
 	t.number++
-	n := &Entry{Name: name, Address: a, number: t.number, since: t.nic.Now(), state: claimWaiting, patience: t.confirmPatience(),
-		life: life, incarnation: life.Incarnation}
+	n := &Entry{
+		Name: name, Address: a, number: t.number, since: t.nic.Now(), state: claimWaiting,
+		patience: t.confirmPatience(), life: life, incarnation: life.Incarnation,
+	}
 	t.openClaim(n)
 	t.decide()
 }
 
-// openClaim adds a claim that is not decided.
+// openClaim adds an undecided claim.
 func (t *Table) openClaim(n *Entry) {
 	t.put(n)
 	t.open = append(t.open, n)
 	t.nic.CheckAt(n.patience)
 }
 
-// closeClaim takes a claim off those that are open.
+// closeClaim removes a claim from the open claims.
 func (t *Table) closeClaim(n *Entry) {
 	t.endQuestion(n)
 	switch i := slices.Index(t.open, n); {
-	case i == 0: // decide goes through them in their order: thousands may be closed at once
+	case i == 0: // decide visits them in their order: thousands may be closed at once
 		t.open[0] = nil
 		t.open = t.open[1:]
 	case i > 0:
@@ -86,7 +94,7 @@ func (t *Table) closeClaim(n *Entry) {
 	}
 }
 
-// decide looks at every open claim again: something has changed, or time has passed.
+// decide checks every open claim again, after a change or the passing of time.
 func (t *Table) decide() {
 	for _, n := range slices.Clone(t.open) {
 		switch {
@@ -101,7 +109,8 @@ func (t *Table) decide() {
 	t.settleContests()
 }
 
-// rival finds the entry that has a name, or will have it if it is granted what it asked for before n did.
+// rival returns the entry that has the name of n, or will have it if a question from before n is
+// granted.
 func (t *Table) rival(n *Entry) *Entry {
 	for _, o := range t.claims[n.Name] {
 		if o == n {
@@ -117,10 +126,10 @@ func (t *Table) rival(n *Entry) *Entry {
 	return nil
 }
 
-// decided reports whether a claim is past being refused.
+// decided reports whether a claim can no longer be refused.
 func (n *Entry) decided() bool { return n.state == claimHeld || n.state == claimGranted }
 
-// pursue brings a claim of this NIC's on.
+// pursue advances a claim of this NIC.
 func (t *Table) pursue(n *Entry) {
 	over := n.patience <= t.nic.Now()
 	if !over {
@@ -149,11 +158,13 @@ func (t *Table) pursue(n *Entry) {
 	}
 }
 
-// inHand reports whether the home of a claim is about to judge it, or has. The home knows which of the claims before it are over; what
-// this NIC hears of one may be news of a process that has gone, and would end here what the home has granted.
+// inHand reports whether the home of a claim is judging it, or has judged it. The home knows
+// which of the earlier claims are over. This NIC may hear of a claim only after its process has
+// ended. That news must not end what the home has granted.
 func (t *Table) inHand(n *Entry) bool { return n.home != nil && n.home == t.homeOf(n) }
 
-// ask asks a NIC for its confirmation. It is probed until it answers, so that it is noticed if it cannot.
+// ask asks a NIC to confirm a claim. The NIC is probed until it answers, so that its death is
+// noticed.
 func (t *Table) ask(n *Entry, home *Peer) {
 	t.endQuestion(n)
 	if !t.tellName(home, wire.TableAsk, n, partNone) {
@@ -166,7 +177,7 @@ func (t *Table) ask(n *Entry, home *Peer) {
 	}
 }
 
-// endQuestion notes that no answer is waited for any more.
+// endQuestion notes that the claim waits for no answer any more.
 func (t *Table) endQuestion(n *Entry) {
 	if n.home != nil {
 		n.home.Watch(-1)
@@ -174,7 +185,8 @@ func (t *Table) endQuestion(n *Entry) {
 	}
 }
 
-// forgetAsked notes that the session with a peer is over: whatever it knew of claims of this NIC's is gone.
+// forgetAsked notes that the session with a peer is over: its knowledge of this NIC's claims is
+// gone.
 func (t *Table) forgetAsked(p *Peer) {
 	is := func(other *Peer) bool { return other == p }
 	for _, n := range t.open {
@@ -193,7 +205,7 @@ func (t *Table) forgetAsked(p *Peer) {
 	}
 }
 
-// hold makes a claim of this NIC's good: every NIC is told.
+// hold makes a claim of this NIC valid and tells every NIC.
 func (t *Table) hold(n *Entry) {
 	t.closeClaim(n)
 	n.state = claimHeld
@@ -204,14 +216,16 @@ func (t *Table) hold(n *Entry) {
 	t.nic.Confirmed(n.Slot)
 }
 
-// refuse ends a claim of this NIC's, and the process with it: another has the name.
+// refuse ends a claim of this NIC, and the process with it: another process has the name.
 func (t *Table) refuse(n *Entry, owner vni.Address) {
 	t.abandon(n)
 	t.count(vni.NICNamesRefused)
-	t.nic.Refused(n.Slot, fmt.Errorf("%w: %v is the process at slot %d of NIC %v", ErrTaken, n.Name, owner.Slot, nicid.ID(owner.NIC)))
+	t.nic.Refused(n.Slot, fmt.Errorf("%w: %v is the process at slot %d of NIC %v",
+		ErrTaken, n.Name, owner.Slot, nicid.ID(owner.NIC)))
 }
 
-// abandon forgets a claim of this NIC's that does not hold, and tells the NICs so that were asked to confirm it.
+// abandon forgets a claim of this NIC that does not hold, and tells the NICs that were asked to
+// confirm it.
 func (t *Table) abandon(n *Entry) {
 	for _, p := range t.peers {
 		if part := n.part(p); part == partPromised || slices.Contains(n.asked, p) && t.cfg.Defect != mutate.ClaimKept {
@@ -222,7 +236,8 @@ func (t *Table) abandon(n *Entry) {
 	t.drop(n)
 }
 
-// part says which part of this NIC's first table the fate of a claim is to a peer.
+// part returns the part of this NIC's first table to which the outcome of a claim belongs for a
+// peer.
 func (n *Entry) part(p *Peer) byte {
 	if slices.Contains(n.promised, p) {
 		return partPromised
@@ -230,17 +245,17 @@ func (n *Entry) part(p *Peer) byte {
 	return partNone
 }
 
-// takeAsk takes a claim that this NIC is to confirm.
+// takeAsk handles a claim that this NIC is to confirm.
 func (t *Table) takeAsk(n *Entry) {
 	if old := t.byAddr[n.Address]; old != nil {
 		switch {
 		case old.dead || old.Name != n.Name: // its end has overtaken it
-		case old.decided(): // it has asked another in between
+		case old.decided(): // it has asked another NIC in between
 			t.answer(old, true, vni.Address{})
 		}
 		return
 	}
-	if !t.supersede(n) { // it has been given up; its end is under way
+	if !t.supersede(n) { // it has been given up; its end is in flight
 		return
 	}
 	n.state, n.patience = claimAsked, t.nic.Now().Add(limits.GatherWithin)
@@ -255,7 +270,7 @@ func (t *Table) judge(n *Entry) {
 		o = nil
 	}
 	switch {
-	case o != nil && o.decided() && !t.vouched(n, o): // which has it looked at again
+	case o != nil && o.decided() && !t.vouched(n, o): // vouched arranges another check
 	case o != nil && (o.decided() || !waits):
 		t.answer(n, false, o.Address)
 		t.drop(n)
@@ -268,7 +283,8 @@ func (t *Table) judge(n *Entry) {
 	}
 }
 
-// answer tells a claimant's NIC whether its claim is granted, and if not which process has the name.
+// answer tells a claimant's NIC whether its claim is granted. If it is not, the answer names the
+// process that has the name.
 func (t *Table) answer(n *Entry, granted bool, owner vni.Address) {
 	verdict := byte(askRefused)
 	if granted {
@@ -292,7 +308,8 @@ func (t *Table) tellAnswer(n *Entry, verdict byte, owner vni.Address) {
 	putAddress(b[8:], owner)
 }
 
-// takeAnswer takes the answer of a claim's home. One that comes late, or from a NIC that is the home no longer, is ignored.
+// takeAnswer handles the answer of a claim's home. A late answer, or one from a former home, is
+// ignored.
 func (t *Table) takeAnswer(p *Peer, n *Entry, verdict byte, owner vni.Address) {
 	switch {
 	case n == nil || n.state != claimWaiting || n.home != p && (t.cfg.Defect != mutate.AnswerUnasked || n.home == nil):

@@ -11,8 +11,7 @@ import (
 )
 
 // Two processes hold one name when a partition heals, or when a NIC claims a name that it was not
-// granted. The home of the name judges (decision 15). No NIC believes a time that another NIC
-// writes:
+// granted. The home of the name judges (decision 15). No NIC believes a time from another NIC:
 //
 //   - The claim that the home saw first holds.
 //   - A NIC that was silent for as long as a partition takes, and comes back in the same life,
@@ -22,28 +21,29 @@ import (
 //   - A NIC that was never here, has restarted, or has said goodbye is a newcomer: the claims of
 //     the others hold.
 //
-// Only the home tells a verdict. The loser obeys if the NIC that judges is the home in its own view
+// Only the home tells a verdict. The loser obeys if the judging NIC is the home in its own view
 // and the claim of the winner has reached it. Both views agree soon after NICs come or go, so the
-// verdict waits until then. The other NICs order the claims by the same rules, and show the first
-// one until they hear of the end of the other.
+// verdict waits until then. The other NICs order the claims by the same rules. They show the
+// first claim until they hear of the end of the other.
 //
-// A NIC can pretend a partition by its silence. It cannot take a name that MayClaim refuses it.
+// A NIC can feign a partition by silence. It cannot take a name that MayClaim refuses it.
 
 // contest is a name to which several NICs have a live claim.
 type contest struct {
-	name  vni.Name
-	near  nearest
-	until clock.Time // until when the home leaves a newer process time to take the name over; 0: not set
+	name vni.Name
+	near nearest
+	// The home leaves a newer process until then to take the name over; 0: not set.
+	until clock.Time
 }
 
-// parted reports whether a claim of a peer was made, or kept, on the other side of a partition: the
-// peer was silent for long, and tells the claim in the first table of its new session.
+// parted reports whether a claim of a peer was made, or kept, on the other side of a partition.
+// The peer was then silent for long, and tells the claim in the first table of its new session.
 func (p *Peer) parted(part byte, now clock.Time) bool {
 	return p.back && part == partFirst && !p.told && now <= p.syncBy
 }
 
-// rank orders a claim from the other side of a partition before or behind the claim that holds the
-// name here.
+// rank orders a claim from the other side of a partition before or behind the claim that holds
+// the name here.
 func (t *Table) rank(n *Entry) {
 	o := t.byName[n.Name]
 	if o == nil || !o.Live() || o.NIC == n.NIC {
@@ -60,7 +60,7 @@ func (t *Table) rank(n *Entry) {
 	}
 }
 
-// contested notes a name if the claims of several NICs to it are live.
+// contested notes a name if several NICs have a live claim to it.
 func (t *Table) contested(n *Entry) {
 	other := func(o *Entry) bool { return o.NIC != n.NIC && o.Live() }
 	if !slices.ContainsFunc(t.claims[n.Name], other) {
@@ -79,7 +79,7 @@ func (t *Table) settleContests() {
 	}
 }
 
-// settled does what is to be done about a contest. It reports whether one claim is left.
+// settled takes the next step in a contest. It reports whether only one claim is left.
 func (t *Table) settled(c *contest) bool {
 	best := t.byName[c.name]
 	if best == nil || !best.Live() {
@@ -104,7 +104,7 @@ func (t *Table) settled(c *contest) bool {
 	return over
 }
 
-// pressRivals asks older processes of a rank of this NIC for the name that they claim too.
+// pressRivals asks older processes of a rank of this NIC for a name that they claim too.
 func (t *Table) pressRivals(name vni.Name) {
 	own := t.heldBy(t.cfg.NIC, name)
 	if own == nil || !own.life.Proves() {
@@ -117,8 +117,8 @@ func (t *Table) pressRivals(name vni.Name) {
 	}
 }
 
-// mayTakeOver reports whether the loser of a contest is a newer process of a rank than the winner
-// says, and has not had its time to prove it to the winner's NIC.
+// mayTakeOver reports whether the loser of a contest says that it is a newer process of a rank
+// than the winner, and still has time to prove it to the winner's NIC.
 func (t *Table) mayTakeOver(c *contest, o, best *Entry) bool {
 	if best.incarnation == 0 || o.incarnation <= best.incarnation {
 		return false
@@ -133,8 +133,8 @@ func (t *Table) mayTakeOver(c *contest, o, best *Entry) bool {
 	return true
 }
 
-// judgeLoser ends a claim that is behind another one, in the judgement of this NIC, the home of the
-// name. It does so once for each winner.
+// judgeLoser ends a claim that this NIC, the home of the name, ranks behind another one. It does
+// so once for each winner.
 func (t *Table) judgeLoser(o, best *Entry) {
 	if o.beaten == best.Address {
 		return
@@ -157,9 +157,9 @@ func (t *Table) judgeLoser(o, best *Entry) {
 	}
 }
 
-// takeLost takes the verdict of a peer: the name of a process of this NIC belongs to the process at
-// winner. The claim of the winner may still be in flight, and the peer may be the home by a change
-// that this NIC does not know of yet.
+// takeLost handles the verdict of a peer: the name of a process of this NIC belongs to the
+// process at winner. The claim of the winner may still be in flight. The peer may be the home
+// because of a change that this NIC does not know of yet.
 func (t *Table) takeLost(p *Peer, own *Entry, winner vni.Address) {
 	if own == nil || !own.Live() || winner.NIC == t.cfg.NIC {
 		t.count(vni.DropFormat)
@@ -171,7 +171,8 @@ func (t *Table) takeLost(p *Peer, own *Entry, winner vni.Address) {
 	own.judge, own.winner, t.changed = p, winner, true
 }
 
-// obey gives a name up to the process that the home has named, if that process claims it here too.
+// obey gives up a name to the process that the home has named, if that process claims it here
+// too.
 func (t *Table) obey(own *Entry) {
 	if w := t.byAddr[own.winner]; w != nil && w.Live() && w.Name == own.Name {
 		t.loses(own, w)

@@ -10,9 +10,9 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// divided makes a fabric of three NICs, and two processes that claim a name homed at the NIC home
-// on the two sides of a partition: NIC far is cut off, and claims first or second. Then it heals
-// the fabric.
+// divided makes a fabric of three NICs. Two processes claim a name homed at the NIC home, on the
+// two sides of a partition: NIC far is cut off, and claims first or second. Then the fabric
+// heals.
 func divided(t *testing.T, home, near, far int, farFirst bool, keep func(f *fabric)) (f *fabric, of map[int]*proc) {
 	f = newFabric(t, 3)
 	name := f.nics[home].homed()
@@ -50,7 +50,8 @@ func TestAfterAPartitionTheLowerNICIDKeepsTheName(t *testing.T) { // decision 15
 					near = (far + 1) % 3
 				}
 				f, of := divided(t, home, near, far, farFirst, nil)
-				f.run(15 * time.Second) // an attempt to reach a lost NIC comes after 4 s at the latest
+				// an attempt to reach a lost NIC comes after 4 s at the latest
+				f.run(15 * time.Second)
 				winner, loser := of[min(near, far)], of[max(near, far)]
 				if winner.lostTo != (vni.Address{}) || loser.lostTo != winner.at {
 					t.Errorf("home %d, NIC %d cut off, first %v: the lower has lost to %v, the higher to %v",
@@ -100,8 +101,8 @@ func TestAShortLossOfASessionMovesNoName(t *testing.T) { // decision 15
 	}
 }
 
-// claimOf makes a claim of a process at slot 9, with what older NICs wrote as its age in
-// nanoseconds.
+// claimOf returns the claim of a process at slot 9, with the age in nanoseconds that older NICs
+// wrote.
 func claimOf(name vni.Name, age uint64) []byte { return claimAt(name, 9, age) }
 
 func claimAt(name vni.Name, slot uint16, age uint64) []byte {
@@ -114,8 +115,8 @@ func claimAt(name vni.Name, slot uint16, age uint64) []byte {
 	return b
 }
 
-// This attack worked once: a NIC claims a name in the first table of a new session, and writes that it
-// has had the name for long.
+// This attack worked once: a NIC claims a name in the first table of a new session, and writes
+// that it has had the name for long.
 func TestANameIsNotStolenByAnOldAge(t *testing.T) { // decision 15
 	for _, thief := range []int{0, 2} { // with a lower and a higher id than the owner, NIC 2
 		for _, age := range []uint64{0, uint64(time.Hour), 1<<62 - 1, 1<<63 - 1, 1 << 63, 1<<64 - 1} {
@@ -125,7 +126,7 @@ func TestANameIsNotStolenByAnOldAge(t *testing.T) { // decision 15
 			f.until("the claim ends", p.over)
 			f.run(time.Millisecond)
 			for _, n := range []*node{owner, home} {
-				n.Table.Down(n.Peer(bad.id), false) // the thief opens its session anew, at once
+				n.Table.Down(n.Peer(bad.id), false) // the thief reopens its session, at once
 				n.Table.Up(n.Peer(bad.id))
 				if !n.Take(n.Peer(bad.id), claimOf(p.name, age)) {
 					t.Fatal("the claim is no record of names")
@@ -147,7 +148,7 @@ func TestANameIsNotStolenByAnOldAge(t *testing.T) { // decision 15
 	}
 }
 
-// The defect that believes the age must be shown by the same steps.
+// The same steps must show the defect that believes the age.
 func TestANameIsStolenByAnOldAgeIfTheAgeIsBelieved(t *testing.T) {
 	f := newFabric(t, 3)
 	owner, home := f.nics[1], f.nics[2]

@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// said is a record about the i-th of many processes, each of which has another name.
+// said returns a record about the i-th of many processes, each with another name.
 func said(op byte, i int) []byte {
 	b := make([]byte, claimLen)
 	b[0] = op
@@ -23,13 +23,14 @@ func said(op byte, i int) []byte {
 	return b
 }
 
-// A peer may tell of NamesPerNIC processes, whatever it says of them. What it tells beyond is counted and dropped.
+// A peer may tell of NamesPerNIC processes, whatever it says of them. Records beyond that are
+// counted and dropped.
 func TestAPeerFillsTheTableNoFurtherThanItMayWhateverItTells(t *testing.T) {
 	const left, beyond = 5, 10
 	for what, op := range map[string]byte{"claims": wire.TableClaim, "ends": wire.TableEnd, "questions": wire.TableAsk} {
 		f := newFabric(t, 2)
 		n := f.nics[0]
-		n.owned[2] = limits.NamesPerNIC - left // the others need not be there
+		n.owned[2] = limits.NamesPerNIC - left // stands for the others
 		before := n.cfg.Counts[vni.DropFormat]
 		for i := range left + beyond {
 			if !n.Take(n.Peer(2), said(op, i)) {
@@ -43,7 +44,8 @@ func TestAPeerFillsTheTableNoFurtherThanItMayWhateverItTells(t *testing.T) {
 	}
 }
 
-// The end of a process is remembered for NameKeep, in case its claim comes later. Then another may be told.
+// The end of a process is remembered for NameKeep, in case its claim arrives later. Then another
+// may be told.
 func TestEndsThatOvertookNothingAreForgotten(t *testing.T) {
 	f := newFabric(t, 2)
 	n := f.nics[0]
@@ -56,10 +58,10 @@ func TestEndsThatOvertookNothingAreForgotten(t *testing.T) {
 	}
 }
 
-// Each look at a name looks at the processes that had it and have ended. A peer that claims one name again and again once
-// held up this NIC for seconds when its session ended.
+// Each lookup of a name visits the ended processes that had it. A peer that claims one name again
+// and again once blocked this NIC for seconds when its session ended.
 func TestANameThatIsClaimedAgainAndAgainIsNotCrowded(t *testing.T) {
-	const batch = 100 // between two looks at what is over
+	const batch = 100 // between two checks for expired entries
 	for what, op := range map[string]byte{"claims": wire.TableClaim, "ends": wire.TableEnd} {
 		f := newFabric(t, 2)
 		n := f.nics[0]
@@ -91,8 +93,8 @@ func TestANameThatIsClaimedAgainAndAgainIsNotCrowded(t *testing.T) {
 	}
 }
 
-// A host that did not answer is left alone for a while, and not for ever: it may have had a NIC only later. The same holds for
-// the bound of such hosts.
+// A host that did not answer is left alone for a while, and not for ever: it may have got a NIC
+// only later. The same holds for the bound of such hosts.
 func TestAHostThatDidNotAnswerMayBeCalledAgainInTime(t *testing.T) {
 	var f fabric
 	n := &node{f: &f}
@@ -125,7 +127,8 @@ func TestAHostThatDidNotAnswerMayBeCalledAgainInTime(t *testing.T) {
 	}
 }
 
-// A peer tells of NICs that others can reach. An address that leads to this host, or to many, would turn its calls on bystanders.
+// A peer tells of NICs that others can reach. An address of this host, or of many hosts, would
+// direct its calls at bystanders.
 func TestANodeIsCalledOnlyWhereANICCanBe(t *testing.T) {
 	f := newFabric(t, 2)
 	n := f.nics[0]
@@ -166,7 +169,8 @@ func TestANodeIsCalledOnlyWhereANICCanBe(t *testing.T) {
 	}
 }
 
-// Other services tell of processes whose claims are to come. They are as many as one NIC may have, whoever tells of them.
+// Other services tell of processes whose claims are to follow. Their number is bounded by the
+// names of one NIC, for all tellers together.
 func TestABoundedNumberOfClaimsIsWaitedFor(t *testing.T) {
 	f := newFabric(t, 2)
 	n := f.nics[0]

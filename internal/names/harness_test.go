@@ -18,13 +18,14 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// fabric is some tables on one switch, each with the rel of a NIC below it and a plain list of processes above, on virtual time.
+// fabric is some tables on one switch, each with the rel of a NIC below it and a plain list of
+// processes above, on virtual time.
 type fabric struct {
 	t    *testing.T
 	now  clock.Time
 	sw   *mem.Switch
 	nics []*node
-	cut  func(a, b uint64) bool // whether frames between two NICs are lost; nil: none are
+	cut  func(a, b uint64) bool // reports whether frames between two NICs are lost; nil: none are
 }
 
 // node is one NIC. It is the table's engine.
@@ -38,15 +39,16 @@ type node struct {
 	check clock.Time
 	most  int // peers that it may know; 0: any number
 	procs map[uint16]*proc
-	gone  []vni.Address // processes that the table said have ended
+	gone  []vni.Address // processes that the table reported as ended
 	named map[vni.Address]int
-	over  map[vni.Address]int // processes of which the table said that nothing is remembered
-	// keep, if it is not nil, is asked for each record whether it comes; what does not is kept.
+	over  map[vni.Address]int // processes that the table reported as forgotten
+	// keep reports for each record whether it arrives; a record that does not is kept. nil: all
+	// arrive.
 	keep func(from *Peer, op byte) bool
 	kept []func()
 }
 
-// proc is a process and how its claim has ended.
+// proc is a process and the result of its claim.
 type proc struct {
 	at     vni.Address
 	name   vni.Name
@@ -68,7 +70,7 @@ func newFabric(t *testing.T, nics int) *fabric {
 	return f
 }
 
-// add adds a NIC, which is told of the first.
+// add adds a NIC, which knows of the first.
 func (f *fabric) add(id uint64) *node { return f.addAt(id, f.sw.Port()) }
 
 // kill ends a NIC without a word to the others.
@@ -76,7 +78,7 @@ func (f *fabric) kill(n *node) {
 	f.nics = slices.DeleteFunc(f.nics, func(other *node) bool { return other == n })
 }
 
-// addAt adds a NIC at a port, perhaps that of a NIC that was killed.
+// addAt adds a NIC at a port, perhaps that of a killed NIC.
 func (f *fabric) addAt(id uint64, port *mem.Port) *node {
 	n := &node{f: f, id: id, port: port, byEP: make(map[*rel.Endpoint]*Peer), check: clock.Never, procs: make(map[uint16]*proc),
 		named: make(map[vni.Address]int), over: make(map[vni.Address]int)}
@@ -129,7 +131,7 @@ func (f *fabric) run(d time.Duration) {
 	}
 }
 
-// claim has a process at slot claim a name.
+// claim claims a name for a process at slot.
 func (n *node) claim(slot uint16, name vni.Name) *proc {
 	p := &proc{at: vni.Address{NIC: n.id, Slot: slot, Gen: 1}, name: name}
 	n.procs[slot] = p
@@ -137,7 +139,7 @@ func (n *node) claim(slot uint16, name vni.Name) *proc {
 	return p
 }
 
-// claimAs is claim of a process of a rank.
+// claimAs is claim for a process of a rank.
 func (n *node) claimAs(slot uint16, name vni.Name, life vni.Life) *proc {
 	p := &proc{at: vni.Address{NIC: n.id, Slot: slot, Gen: 1}, name: name}
 	n.procs[slot] = p
@@ -148,7 +150,7 @@ func (n *node) claimAs(slot uint16, name vni.Name, life vni.Life) *proc {
 // over reports whether the claim has ended.
 func (p *proc) over() bool { return p.held || p.why != nil }
 
-// homed finds a name whose home is n.
+// homed returns a name whose home is n.
 func (n *node) homed() vni.Name {
 	name := vni.Name{Index: 1}
 	for copy(name.App[:], "app"); n.Home(name) != nil; name.Index++ {
@@ -231,7 +233,7 @@ func (e ear) ReceiveRun(now clock.Time, from netip.AddrPort, frames []byte, size
 	link.Each(e, now, from, frames, size)
 }
 
-// handler takes what rel says.
+// handler handles the events of rel.
 type handler struct{ n *node }
 
 func (h handler) Admit(_ clock.Time, nic uint64, from netip.AddrPort) error {
@@ -265,7 +267,7 @@ func (h handler) Deliver(_ clock.Time, ep *rel.Endpoint, r wire.Record) {
 	take()
 }
 
-// release takes what was kept, the last first if they are to overtake one another.
+// release delivers the kept records, the last first if they are to overtake one another.
 func (n *node) release(overtake bool) {
 	kept := n.kept
 	n.keep, n.kept = nil, nil

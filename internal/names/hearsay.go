@@ -11,8 +11,8 @@ import (
 )
 
 // A peer tells of further NICs, so that one node is enough to join a fabric. A peer may also lie:
-// it may name addresses of bystanders, or NICs that do not exist. So a record of a node is a rumour
-// until the NIC answers:
+// it may name addresses of bystanders, or NICs that do not exist. So a record of a node is a
+// rumour until the NIC answers:
 //
 //	told ── the teller has credit ──► waiting ── a call is free, the pause is over ──► called ── answers ──► a peer
 //	  │                                  ▲                                              │      (the credit comes back)
@@ -20,24 +20,26 @@ import (
 //	  ▼                                                                                 ▼ no answer to the last call
 //	refused                                                                          forgotten (the credit is spent)
 //
-// A rumour has a place in the peer table only during a call. Each bound is in limits: rumours of
-// one teller, calls of one NIC and for one teller, calls for one rumour, and calls to a host from
-// which no NIC has ever answered.
+// A rumour has a place in the peer table only during a call. The bounds are in package limits:
+// rumours of one teller, calls of one NIC and for one teller, calls for one rumour, and calls to
+// a host from which no NIC has ever answered.
 
 // rumour is a NIC that a peer has told of.
 type rumour struct {
 	id     uint64
 	addr   netip.AddrPort
 	teller *Peer
-	calls  int        // that have ended without an answer
-	call   *Peer      // that is called now; nil: none
+	calls  int        // ended without an answer
+	call   *Peer      // the current call; nil: none
 	at     clock.Time // when the call ends, or the next one begins
-	first  clock.Time // until when claims wait for the first call: it was told in a first table; 0: they do not
+	// first is for a rumour from a first table: claims wait until then for the first call. 0:
+	// they do not wait.
+	first clock.Time
 }
 
-// hearsay is all rumours, and the hosts that have not answered.
+// hearsay holds all rumours, and the hosts that have not answered.
 type hearsay struct {
-	rumours []*rumour // in the order of coming
+	rumours []*rumour // in the order of arrival
 	calls   int       // in progress
 	silent  map[netip.Addr]*silence
 }
@@ -48,13 +50,13 @@ type silence struct {
 	until clock.Time // when the calls are forgotten
 }
 
-// callTime is the length of a call: two Hellos, and the time until the third would leave.
+// callTime returns the length of a call: two Hellos, and the time until the third would be sent.
 func (t *Table) callTime() time.Duration {
 	every := min(limits.HelloEvery, t.cfg.UnreachableAfter/8)
 	return 2*every - every/4
 }
 
-// hears takes the word of a peer about a NIC that this one does not know. first says that it
+// hears handles the word of a peer about a NIC that this NIC does not know. first says that it
 // belongs to the first table of the peer.
 func (t *Table) hears(p *Peer, id uint64, addr netip.AddrPort, first bool) {
 	h := &t.hearsay
@@ -78,8 +80,8 @@ func (t *Table) hears(p *Peer, id uint64, addr netip.AddrPort, first bool) {
 	t.nic.CheckAt(0)
 }
 
-// hearsayAwaited reports whether a NIC of a first table has yet to be called: claims and sends to
-// unknown names wait for it, but not longer than for the peer that has told of it.
+// hearsayAwaited reports whether a NIC of a first table has yet to be called. Claims, and sends
+// to unknown names, wait for it, but no longer than for the peer that told of it.
 func (t *Table) hearsayAwaited(now clock.Time) bool {
 	return slices.ContainsFunc(t.hearsay.rumours, func(r *rumour) bool { return r.calls == 0 && now < r.first })
 }
@@ -107,8 +109,8 @@ func (t *Table) checkHearsay() {
 	}
 }
 
-// nextCall finds the rumour whose NIC is called next; nil if none is due, or no call is free.
-// Tellers with more credit come first: their word was good.
+// nextCall returns the rumour whose NIC is called next; nil if none is due, or no call is free.
+// Tellers with more credit come first: their earlier news was true.
 func (t *Table) nextCall() (next *rumour) {
 	if t.hearsay.calls >= limits.HearsayCalls {
 		return nil
@@ -190,7 +192,7 @@ func (t *Table) unanswered(r *rumour) {
 	r.at = t.nic.Now().Add(t.callTime() << r.calls)
 }
 
-// unheard notes that a peer is not called on hearsay any more.
+// unheard notes that a peer is no longer called on hearsay.
 func (t *Table) unheard(p *Peer) {
 	if r := p.hearsay; r != nil {
 		p.hearsay, r.call, r.at = nil, nil, t.nic.Now()
@@ -199,7 +201,7 @@ func (t *Table) unheard(p *Peer) {
 	}
 }
 
-// proves ends the rumours about a NIC that is up, and credits those that were true to their
+// proves ends the rumours about a NIC that is up, and returns the credit of true rumours to their
 // tellers.
 func (t *Table) proves(p *Peer) {
 	t.unheard(p)
@@ -211,8 +213,7 @@ func (t *Table) proves(p *Peer) {
 	}
 }
 
-// endRumour ends a rumour. A true one gives its teller the credit back, and one that was lost
-// before.
+// endRumour ends a rumour. A true one returns the credit to its teller, and one lost credit more.
 func (t *Table) endRumour(r *rumour, good bool) {
 	t.hearsay.rumours = slices.DeleteFunc(t.hearsay.rumours, func(o *rumour) bool { return o == r })
 	if good {
@@ -221,16 +222,17 @@ func (t *Table) endRumour(r *rumour, good bool) {
 	t.changed = true
 }
 
-// MakeRoom gives up the place of a peer that has not proved itself, or has been down for longest,
-// and that the owner of this NIC has not named. It reports whether there was one. A peer that is up
-// keeps its place.
+// MakeRoom gives up the place of a peer that has not proved itself, or of the peer that has been
+// down for longest. It keeps peers that are up or that the owner of this NIC has named. It
+// reports whether it found such a peer.
 func (t *Table) MakeRoom() bool {
 	var out *Peer
 	for _, p := range t.peers {
 		if p.named || p.Up() {
 			continue
 		}
-		if out == nil || p.hearsay != nil && out.hearsay == nil || (p.hearsay != nil) == (out.hearsay != nil) && p.forgetAt < out.forgetAt {
+		if out == nil || p.hearsay != nil && out.hearsay == nil ||
+			(p.hearsay != nil) == (out.hearsay != nil) && p.forgetAt < out.forgetAt {
 			out = p
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// rumoured is the record that there is a NIC at an address.
+// rumoured returns the record of a NIC at an address.
 func rumoured(id uint64, at netip.AddrPort, part byte) []byte {
 	b := make([]byte, nodeLen)
 	b[0], b[1] = wire.TableNode, part
@@ -22,13 +22,14 @@ func rumoured(id uint64, at netip.AddrPort, part byte) []byte {
 	return b
 }
 
-// A NIC that does not answer is called HearsayTries times, ever less often. Then it is forgotten, and its teller has spent the credit.
+// A NIC that does not answer is called HearsayTries times, at growing intervals. Then it is
+// forgotten, and its teller has spent the credit.
 func TestANICThatDoesNotAnswerIsForgotten(t *testing.T) {
 	f := newFabric(t, 2)
 	n := f.nics[0]
 	p, at := n.Peer(2), nowhere(1)[0]
 	n.takes(2, rumoured(9, at, partNone))
-	n.takes(2, rumoured(9, at, partNone)) // it is one rumour
+	n.takes(2, rumoured(9, at, partNone)) // still one rumour
 	if len(n.hearsay.rumours) != 1 || p.credit != limits.HearsayPerTeller-1 {
 		t.Fatalf("%d rumours; the credit is %d", len(n.hearsay.rumours), p.credit)
 	}
@@ -58,7 +59,8 @@ func TestANICThatDoesNotAnswerIsForgotten(t *testing.T) {
 	f.wantSettled()
 }
 
-// A NIC that answers is a peer. Its teller has the credit back, and one that was lost before, and its host is silent no more.
+// A NIC that answers is a peer. Its teller gets the credit back, and one lost credit more. Its
+// host no longer counts as silent.
 func TestANICThatAnswersCreditsItsTeller(t *testing.T) {
 	for what, spent := range map[string]int{"with its whole credit": 0, "that has lost some": 5} {
 		f := newFabric(t, 2)
@@ -75,7 +77,7 @@ func TestANICThatAnswersCreditsItsTeller(t *testing.T) {
 	}
 }
 
-// Of two addresses of one NIC the second is called when the first has not answered.
+// If one NIC is told at two addresses, the second is called when the first has not answered.
 func TestANICThatIsToldAtTwoAddressesIsFoundAtTheSecond(t *testing.T) {
 	f := newFabric(t, 2)
 	n, b := f.nics[0], f.silent(9)
@@ -87,7 +89,8 @@ func TestANICThatIsToldAtTwoAddressesIsFoundAtTheSecond(t *testing.T) {
 	}
 }
 
-// Without credit, beyond the bound of rumours, or where peers do not vouch for others, a record is refused and counted.
+// Without credit, beyond the bound of rumours, or if peers do not vouch for others, a record is
+// refused and counted.
 func TestARumourBeyondItsBoundsIsRefused(t *testing.T) {
 	at := nowhere(1)[0]
 	for what, c := range map[string]struct {
@@ -116,7 +119,8 @@ func TestARumourBeyondItsBoundsIsRefused(t *testing.T) {
 	}
 }
 
-// At one time a bounded number of NICs is called, and fewer of one teller. Those of a teller with more credit come first.
+// The number of concurrent calls is bounded, and so is the number for one teller. The calls of a
+// teller with more credit come first.
 func TestABoundedNumberOfNICsIsCalledAtATime(t *testing.T) {
 	f := newFabric(t, 6)
 	n := f.nics[0]
@@ -128,7 +132,7 @@ func TestABoundedNumberOfNICsIsCalledAtATime(t *testing.T) {
 			id++
 		}
 	}
-	n.Peer(6).credit-- // it is the last that is called for
+	n.Peer(6).credit-- // its calls come last
 	n.checkHearsay()
 	for teller := uint64(2); teller <= 5; teller++ {
 		if got := n.Peer(teller).calls; got != limits.HearsayCallsPerTeller {
@@ -143,8 +147,8 @@ func TestABoundedNumberOfNICsIsCalledAtATime(t *testing.T) {
 	}
 }
 
-// When there is no place, the place of a peer that has not proved itself goes, then that of one that has been down for longest. One
-// that is up or was named stays.
+// If there is no room, a peer that has not proved itself loses its place, then the one that has
+// been down for longest. A peer that is up or was named keeps its place.
 func TestRoomIsMadeByThosePeersThatMatterLeast(t *testing.T) {
 	f := newFabric(t, 2)
 	n := f.nics[0]
@@ -178,7 +182,8 @@ func TestRoomIsMadeByThosePeersThatMatterLeast(t *testing.T) {
 	}
 }
 
-// A NIC that a peer's first table names is waited for, as long as its first call lasts: it may know who has a name.
+// A claim waits for a NIC of a peer's first table as long as its first call lasts: that NIC may
+// know the holder of the name.
 func TestAClaimWaitsForTheNICsOfAFirstTable(t *testing.T) {
 	for _, first := range []bool{false, true} {
 		f := newFabric(t, 2)

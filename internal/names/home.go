@@ -11,12 +11,14 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Every name has a home: of all NICs that are up the one with the highest hash of name and id (rendezvous hash), so that all
-// NICs that know the same NICs agree, and one that comes or goes moves only the names whose home it is. The home of a name says
-// which process may have it (confirm.go).
+// Every name has a home: the NIC with the highest hash of name and id among all NICs that are up
+// (rendezvous hash). So all NICs that know the same NICs agree. A NIC that comes or goes moves
+// only the names whose home it is. The home of a name decides which process may have it
+// (confirm.go).
 
-// nearest is the home of an open claim. Such a claim is looked at again whenever anything changes, and a fabric may have a
-// thousand NICs: so a NIC that comes is compared with the home alone, and all are only when the home itself has gone.
+// nearest is the home of an open claim. Such a claim is checked again at every change, and a
+// fabric may have a thousand NICs. So a new NIC is compared only with the home; all NICs are
+// compared only if the home itself has gone.
 type nearest struct {
 	found  bool
 	home   *Peer // nil is this NIC itself
@@ -24,7 +26,7 @@ type nearest struct {
 	weight uint64
 }
 
-// Home finds a name's home as this NIC sees the fabric; nil is this NIC itself.
+// Home returns a name's home in this NIC's view of the fabric; nil is this NIC itself.
 func (t *Table) Home(name vni.Name) *Peer { return t.nearestTo(name).home }
 
 func (t *Table) nearestTo(name vni.Name) nearest {
@@ -41,17 +43,17 @@ func (t *Table) nearestTo(name vni.Name) nearest {
 	return n
 }
 
-// comes has a NIC that is up be the home if it is nearer.
+// comes makes a NIC that is up the home if it is nearer.
 func (n *nearest) comes(p *Peer) {
 	if w := mix(n.sum ^ p.NIC()); w > n.weight {
 		n.home, n.weight = p, w
 	}
 }
 
-// homeOf finds the home of an open claim; nil is this NIC itself.
+// homeOf returns the home of an open claim; nil is this NIC itself.
 func (t *Table) homeOf(n *Entry) *Peer { return t.homeFor(&n.near, n.Name) }
 
-// homeFor finds the home of a name, and keeps it in near.
+// homeFor returns the home of a name, and keeps it in near.
 func (t *Table) homeFor(near *nearest, name vni.Name) *Peer {
 	if !near.found {
 		*near = t.nearestTo(name)
@@ -66,8 +68,9 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// gathering reports whether some NIC that should be there has yet to tell its names: until then this one does not know which to
-// ask, or what to answer. One that has not come up within limits.GatherWithin is waited for no more.
+// gathering reports whether some expected NIC has yet to tell its names. Until then this NIC does
+// not know which NIC to ask, or what to answer. A NIC that has not come up within
+// limits.GatherWithin is no longer awaited.
 func (t *Table) gathering() bool {
 	now := t.nic.Now()
 	return t.cfg.Defect != mutate.GatherSkipped &&
@@ -78,7 +81,8 @@ func (p *Peer) awaited(now clock.Time) bool {
 	return p.hearsay == nil && !p.told && !p.failed && !p.removed && (p.gatherBy == 0 || now < p.gatherBy)
 }
 
-// checkGather times the end of that wait. It begins with the first Expire after the peer was added, or came up.
+// checkGather times the end of that wait. The wait begins with the first Expire after the peer
+// was added, or came up.
 func (t *Table) checkGather(p *Peer) {
 	if p.told || p.failed {
 		return
@@ -89,21 +93,22 @@ func (t *Table) checkGather(p *Peer) {
 	t.expires(p.gatherBy)
 }
 
-// mayKnowMore reports whether there is a NIC whose names have not all been told yet.
+// mayKnowMore reports whether some NIC has not told all its names yet.
 func (t *Table) mayKnowMore() bool {
 	now := t.nic.Now()
-	return slices.ContainsFunc(t.peers, func(p *Peer) bool { return p.hearsay == nil && !p.synced && !p.failed && now < p.syncBy }) ||
-		t.hearsayAwaited(now)
+	return slices.ContainsFunc(t.peers, func(p *Peer) bool {
+		return p.hearsay == nil && !p.synced && !p.failed && now < p.syncBy
+	}) || t.hearsayAwaited(now)
 }
 
-// checkSyncBy has sends to unknown names wait no longer for a peer that keeps its names to itself.
+// checkSyncBy ends the wait of sends to unknown names for a peer that withholds its names.
 func (t *Table) checkSyncBy(p *Peer) {
 	if !p.synced && p.syncBy != clock.Never {
 		t.expires(p.syncBy)
 	}
 }
 
-// expires has what waits looked at again when a time has come.
+// expires makes the next Settle check all waiting operations again once the time at has come.
 func (t *Table) expires(at clock.Time) {
 	if at <= t.nic.Now() {
 		t.changed = true

@@ -39,7 +39,8 @@ func (n *node) consistentCalls() error {
 	return nil
 }
 
-// consistentClaims checks that each entry is found by all ways, and each way leads to an entry.
+// consistentClaims checks that each entry is found in every index, and that each index leads to
+// an entry.
 func (n *node) consistentClaims() error {
 	listed := 0
 	for name, l := range n.claims {
@@ -67,7 +68,7 @@ func (n *node) consistentClaims() error {
 	return nil
 }
 
-// consistentPeers checks what is known of each peer against its session.
+// consistentPeers checks the state of each peer against its session.
 func (n *node) consistentPeers() error {
 	for i, p := range n.peers {
 		switch {
@@ -84,8 +85,8 @@ func (n *node) consistentPeers() error {
 	return nil
 }
 
-// wantSettled checks that nothing is undecided in the fabric, that all NICs were told of each process there is, and that no NIC
-// is probed for a claim.
+// wantSettled checks that nothing is undecided in the fabric, that all NICs were told of each
+// existing process, and that no NIC is probed for a claim.
 func (f *fabric) wantSettled() {
 	f.t.Helper()
 	for _, n := range f.nics {
@@ -137,7 +138,7 @@ func (r told) record() []byte {
 	return b
 }
 
-// takes has a NIC take a record of another.
+// takes passes a record from another NIC to a NIC.
 func (n *node) takes(from uint64, b []byte) {
 	n.f.t.Helper()
 	if !n.Take(n.Peer(from), b) {

@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// found asks that every NIC finds a name at an address.
+// found checks that every NIC finds a name at an address.
 func (f *fabric) found(name vni.Name, at vni.Address) {
 	f.t.Helper()
 	for _, n := range f.nics {
@@ -20,7 +20,7 @@ func (f *fabric) found(name vni.Name, at vni.Address) {
 	}
 }
 
-// unknown asks that no NIC finds a name, or keeps a claim to it.
+// unknown checks that no NIC finds a name, or keeps a claim to it.
 func (f *fabric) unknown(name vni.Name) {
 	f.t.Helper()
 	for _, n := range f.nics {
@@ -47,7 +47,7 @@ func TestOfTwoClaimsAtOnceTheHomeConfirmsOne(t *testing.T) { // decision 15
 	}
 }
 
-// The home keeps what it has confirmed until it hears how that ended.
+// The home keeps what it has confirmed until it hears the outcome.
 func TestAClaimThatIsGivenUpFreesTheName(t *testing.T) {
 	f := newFabric(t, 3)
 	a, b, home := f.nics[0], f.nics[1], f.nics[2]
@@ -95,7 +95,8 @@ func TestAnAnswerCountsOnlyIfItIsTheHomes(t *testing.T) {
 	f.found(name, p.at)
 }
 
-// A claim whose home is gone before it has answered asks the next. What the first says when it is back is late.
+// If its home is gone before it has answered, a claim asks the next home. When the first is back,
+// its answer is late.
 func TestAClaimAsksTheNextHomeIfTheFirstIsLost(t *testing.T) {
 	f := newFabric(t, 3)
 	a, home := f.nics[0], f.nics[2]
@@ -196,8 +197,9 @@ func TestATableIsCompleteWhenAllOfItHasCome(t *testing.T) {
 	}
 }
 
-// What a NIC hears of another's claim while the home judges its own may be news of a process that has gone, and does not end what the home
-// grants. The claim waits until the other's end has come.
+// While the home judges a claim of a NIC, the NIC may hear of another claim whose process has
+// already ended. That news does not end what the home grants. The claim waits until the other's
+// end has arrived.
 func TestAClaimThatTheHomeJudgesDoesNotEndByWhatOthersTell(t *testing.T) { // decision 15
 	f := newFabric(t, 3)
 	a := f.nics[0]

@@ -13,55 +13,61 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// The NIC Table (QNIX-52): every NIC of the fabric that this one knows.
+// The NIC Table (QNIX-52): every NIC of the fabric that this NIC knows.
 
-// Peer is another NIC as this package sees it. It lies in the engine's entry for the NIC.
+// Peer is another NIC in the view of this package. It is part of the engine's entry for the NIC.
 type Peer struct {
-	*rel.Endpoint // its NIC() is 0 until it has said hello, if it was added by its address alone
+	*rel.Endpoint // its NIC() is 0 until it has said hello, if it was added only by its address
 
-	Position wire.Position // of the NIC, on the torus of the fabric, as it says itself
+	Position wire.Position // of the NIC, on the torus of the fabric, from its own record
 
-	hearsay *rumour // of which this is a call without an answer so far; nil: it is none
-	credit  int     // records of other NICs that it may still tell,
-	calls   int     // and calls in progress because of such records
+	hearsay *rumour // the rumour of which this is an unanswered call; nil: none
+	credit  int     // records of other NICs that it may still tell
+	calls   int     // calls in progress because of such records
 
-	added   bool // by AddNode or the word of another NIC, so that it may stay away and come back
-	named   bool // by AddNode, so that it is not forgotten however long it stays away
-	anyID   bool // without its id, so that another NIC may be there in its place
+	added   bool // by AddNode or the word of another NIC, so it may stay away and come back
+	named   bool // by AddNode, so it is never forgotten while it stays away
+	anyID   bool // named without its id, so another NIC may be there in its place
 	removed bool // by RemoveNode; forgotten when its pair is down
 	failed  bool // it could not be reached, or was lost, and has not come back
 
-	places   []netip.AddrPort // where AddNode said that it may be; it is looked for at each by turns (attend.go),
-	lastAt   netip.AddrPort   // and where it was up since
-	silentAt []netip.AddrPort // those of them where it did not answer since it was up
-	turns    int              // so many of them are tried before the attempt at a session has ended
-	turnAt   clock.Time       // when the next of those is
+	// places holds the addresses from AddNode; the search tries each in turn (attend.go).
+	places   []netip.AddrPort
+	lastAt   netip.AddrPort   // where it was up since
+	silentAt []netip.AddrPort // those of places where it has not answered since it was last up
+	turns    int              // how many of them are tried before the attempt at a session ends
+	turnAt   clock.Time       // when the next of them is tried
 
 	retryAt  clock.Time    // when a pair that is down is opened again
-	pause    time.Duration // before that, after an attempt that failed
+	pause    time.Duration // before that, after a failed attempt
 	forgetAt clock.Time    // unless it has come back, or is named
 
-	wasUp     bool       // a session was open, and has not been taken down
-	lostHeard clock.Time // when the peer was last heard in the session before, if it was lost; 0: it ended otherwise, or there was none
-	lostLife  uint64     // its incarnation then
-	back      bool       // it was silent for as long as a partition takes, and is back in the same life
+	wasUp bool // a session was open, and has not been taken down
+	// lostHeard is when the peer was last heard in the previous session, if that session was
+	// lost. 0: it ended otherwise, or there was none.
+	lostHeard clock.Time
+	lostLife  uint64 // its incarnation then
+	// back: the peer was silent for as long as a partition takes, and is back in the same life.
+	back bool
 
-	leaving, looked, doubted bool       // why it is probed: it was removed, has been silent for long, or another NIC uses its id
-	lookedAt                 clock.Time // when it began to be looked at
+	// The reasons to probe it: it was removed, has been silent for long, or another NIC uses its
+	// id.
+	leaving, looked, doubted bool
+	lookedAt                 clock.Time // when the probing began
 	doubtedTill              clock.Time
 
-	first, firstDue       int        // records of its first table: come so far, and announced
-	promised, promisedDue int        // claims whose fate was to follow: known so far, and announced
+	first, firstDue       int        // records of its first table: arrived so far, and announced
+	promised, promisedDue int        // claims still to be decided: known so far, and announced
 	told                  bool       // its first table is complete
-	synced                bool       // and what was to follow has come
-	syncBy                clock.Time // when sends to unknown names do not wait for that any more
-	gatherBy              clock.Time // when claims do not wait for its table; 0 until that is timed
+	synced                bool       // and so is the rest that it announced
+	syncBy                clock.Time // when sends to unknown names stop waiting for that
+	gatherBy              clock.Time // when claims stop waiting for its table; 0: not timed
 }
 
 // Synced reports whether the peer has told all its names.
 func (p *Peer) Synced() bool { return p.synced }
 
-// probe has the peer probed while why is set.
+// probe turns probing of the peer on or off for the reason why.
 func (p *Peer) probe(why *bool, on bool) {
 	if *why != on {
 		*why = on
@@ -73,9 +79,10 @@ func (p *Peer) probe(why *bool, on bool) {
 	}
 }
 
-// AddNode says that there is a NIC at addr; id is 0 if that is not known yet. A pair with it is opened at once and as often as
-// it is lost, since names spread over pairs. A NIC that is up at another address is refused, unless it was removed from there
-// before. Its host may have other addresses, at which the NIC may be instead.
+// AddNode says that there is a NIC at addr; id is 0 if it is not known yet. A pair with the NIC
+// is opened at once and reopened whenever it is lost, since names spread over pairs. A NIC that
+// is up at another address is refused, unless it was removed from there before. others are
+// further addresses of its host at which the NIC may be instead.
 func (t *Table) AddNode(id uint64, addr netip.AddrPort, others ...netip.AddrPort) error {
 	places := append([]netip.AddrPort{addr}, others...)
 	for _, p := range t.peers {
@@ -95,8 +102,8 @@ func (t *Table) AddNode(id uint64, addr netip.AddrPort, others ...netip.AddrPort
 	return err
 }
 
-// absorb makes p the NIC that was named without its id, if p is up at another of the addresses that
-// were named: it has called this NIC from there.
+// absorb merges p with the NIC that was named without its id, if p is up at another of the named
+// addresses: p has called this NIC from there.
 func (t *Table) absorb(p *Peer) {
 	for _, q := range t.peers {
 		if q == p || !q.named || q.NIC() != 0 || !slices.Contains(q.places, p.Addr()) {
@@ -108,14 +115,16 @@ func (t *Table) absorb(p *Peer) {
 	}
 }
 
-// Other says that another NIC has answered where a peer was called. If the peer was named by that address alone, the other one is meant from now on: a program
-// that is started anew has a new id. The peer is forgotten in its time, unless it is up again by then.
+// Other says that another NIC has answered at the address of a peer. If the peer was named only
+// by that address, the name now refers to the other NIC: a restarted program has a new id. The
+// peer is forgotten in its time, unless it is up again by then.
 func (t *Table) Other(p *Peer, nic uint64) {
 	at := p.Addr()
 	if !p.named || !p.anyID || !slices.Contains(p.places, at) {
 		return
 	}
-	if other, err := t.add(nic, at); err == nil { // else it is up elsewhere, or there are NICs enough
+	// An error: it is up elsewhere, or there are enough NICs.
+	if other, err := t.add(nic, at); err == nil {
 		other.named, other.anyID, other.places, other.lastAt = true, true, p.places, at
 		p.named = false
 	}
@@ -127,7 +136,8 @@ func (t *Table) add(id uint64, addr netip.AddrPort) (*Peer, error) {
 	}
 	p, err := t.nic.Open(id, addr)
 	if old := t.nic.Peer(id); errors.Is(err, rel.ErrAddress) && old != nil && old.removed {
-		t.Forget(old) // the NIC that has the session is not the one that the registry means by this id
+		// The NIC with the session is not the one that the registry means by this id.
+		t.Forget(old)
 		p, err = t.nic.Open(id, addr)
 	}
 	if err != nil {
@@ -139,20 +149,21 @@ func (t *Table) add(id uint64, addr netip.AddrPort) (*Peer, error) {
 	return p, nil
 }
 
-// Add takes a peer in that the engine has just come to know.
+// Add adds a peer that the engine has just met.
 func (t *Table) Add(p *Peer, ep *rel.Endpoint) {
 	p.Endpoint, p.syncBy, p.credit = ep, clock.Never, limits.HearsayPerTeller
 	t.peers = append(t.peers, p)
 }
 
-// Reasons for which a hello is refused.
+// Reasons to refuse a hello.
 var (
 	ErrOwnID   = errors.New("nic: hello with this NIC's own id")
 	ErrUnknown = errors.New("nic: hello of a NIC that is not in the configuration")
 	ErrKnownID = errors.New("nic: hello of a second NIC with a known id")
 )
 
-// Admit says whether a NIC that says hello may open a pair with this one (decision 1).
+// Admit decides whether a NIC that says hello may open a pair with this one (decision 1). It
+// returns nil if so, and the reason otherwise.
 func (t *Table) Admit(nic uint64, from netip.AddrPort) error {
 	if nic == t.cfg.NIC {
 		return ErrOwnID
@@ -167,7 +178,7 @@ func (t *Table) Admit(nic uint64, from netip.AddrPort) error {
 	return nil
 }
 
-// Up begins a session with a peer: the tables go to it before anything else.
+// Up begins a session with a peer. The tables go to it before anything else.
 func (t *Table) Up(p *Peer) {
 	for _, n := range t.open {
 		if n.near.found {
@@ -192,7 +203,8 @@ func (t *Table) Up(p *Peer) {
 	t.tellTables(p)
 }
 
-// Down ends a session, or the attempt at one. ended says that the NIC's processes have ended, too.
+// Down ends a session, or the attempt at one. ended says that the NIC's processes have ended,
+// too.
 func (t *Table) Down(p *Peer, ended bool) {
 	now := t.nic.Now()
 	if p.wasUp && len(p.places) > 1 {
@@ -222,9 +234,9 @@ func (p *Peer) goes(ended bool) {
 	}
 }
 
-// comesBack notes whether the peer was on the other side of a partition: it was not heard for half
-// of unreachableAfter at least, since NICs give one another up after all of it, and both do not
-// begin to count at the same time.
+// comesBack notes whether the peer was on the other side of a partition. If so, it was not heard
+// for at least half of unreachableAfter: NICs give one another up after all of it, and the two do
+// not begin to count at the same time.
 func (p *Peer) comesBack(now clock.Time, unreachableAfter time.Duration) {
 	silent := p.lostHeard != 0 && now.Sub(p.lostHeard) >= unreachableAfter/2
 	p.back = silent && p.lostLife == p.Incarnation()

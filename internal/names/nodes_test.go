@@ -13,13 +13,14 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A node that the owner names takes the place of a peer that matters less. Hearsay takes no place.
+// A node that the owner names takes the place of a peer that matters less. Hearsay takes no
+// place.
 func TestANodeThatIsNamedFindsAPlace(t *testing.T) {
 	f := newFabric(t, 2)
 	n := f.nics[0]
 	at := nowhere(4)
 	n.most = 2
-	if _, err := n.add(20, at[0]); err != nil { // that nobody has named
+	if _, err := n.add(20, at[0]); err != nil { // a node that is not named
 		t.Fatal(err)
 	}
 	n.takes(2, rumoured(30, at[1], partNone))
@@ -40,7 +41,8 @@ func TestANodeThatIsNamedFindsAPlace(t *testing.T) {
 	}
 }
 
-// Where a node was named by its address alone, another NIC that answers there is meant from now on. It is so only there.
+// If a node was named by its address alone and another NIC answers there, the name refers to the
+// other NIC from now on. This holds only for that address.
 func TestAnotherNICAtANamedAddressIsMeantFromNowOn(t *testing.T) {
 	for what, c := range map[string]struct {
 		id    uint64
@@ -66,7 +68,8 @@ func TestAnotherNICAtANamedAddressIsMeantFromNowOn(t *testing.T) {
 	}
 }
 
-// A NIC that is up elsewhere keeps its session, unless it was removed: then the node that is named is meant.
+// A NIC that is up elsewhere keeps its session, unless it was removed: then the named node
+// replaces it.
 func TestANodeThatIsUpElsewhereIsRefused(t *testing.T) {
 	for _, removed := range []bool{false, true} {
 		f := newFabric(t, 2)
@@ -82,7 +85,8 @@ func TestANodeThatIsUpElsewhereIsRefused(t *testing.T) {
 	}
 }
 
-// A rumour about a NIC that is known by now ends, and is good if the NIC is up there or was named. It is called at no second place.
+// A rumour about a NIC that is known by now ends. It is good if the NIC is up there or was named.
+// The NIC is not called at a second place.
 func TestARumourAboutAKnownNICEnds(t *testing.T) {
 	for what, c := range map[string]struct {
 		change func(n *node, p *Peer)
@@ -124,14 +128,14 @@ func TestARumourAboutAKnownNICEnds(t *testing.T) {
 	if err := n.AddNode(0, nowhere(2)[1]); err != nil {
 		t.Fatal(err)
 	}
-	n.takes(2, rumoured(10, nowhere(2)[1], partNone)) // whose address was named without its id
+	n.takes(2, rumoured(10, nowhere(2)[1], partNone)) // its address was named without its id
 	n.checkHearsay()
 	if p := n.Peer(10); len(n.hearsay.rumours) != 0 || p == nil || !p.named || p.hearsay != nil || n.hearsay.calls != 0 {
 		t.Errorf("a NIC at a named address: %d rumours, %+v", len(n.hearsay.rumours), p)
 	}
 }
 
-// Until the tables of a NIC have come it is not known which of its processes have ended.
+// Until the tables of a NIC have arrived, it is not known which of its processes have ended.
 func TestAProcessHasEndedIfItsNICSaysSo(t *testing.T) {
 	f := newFabric(t, 2)
 	n := f.nics[0]

@@ -8,7 +8,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A claim was made on the other side of a partition if a NIC that is back from there tells it in its first table, in time.
+// A claim was made on the other side of a partition if a NIC that is back from there tells it in
+// its first table, in time.
 func TestOnlyTheFirstTableOfANICThatIsBackHasClaimsOfAPartition(t *testing.T) { // decision 15
 	for what, c := range map[string]struct {
 		p    Peer
@@ -28,7 +29,8 @@ func TestOnlyTheFirstTableOfANICThatIsBackHasClaimsOfAPartition(t *testing.T) { 
 	}
 }
 
-// A claim that is told again by a NIC that is back keeps the time at which it was seen first, if it is to the same name.
+// If a NIC that is back tells a claim again, the claim keeps the time at which it was first seen,
+// as long as the name is the same.
 func TestAClaimThatIsToldAgainKeepsItsTime(t *testing.T) { // decision 15
 	for _, same := range []bool{true, false} {
 		f := newFabric(t, 2)
@@ -64,7 +66,8 @@ func TestAClaimThatIsToldAgainKeepsItsTime(t *testing.T) { // decision 15
 	}
 }
 
-// A NIC that has said goodbye was not on the other side of a partition, however long it was away. One that was lost was.
+// A NIC that has said goodbye was not on the other side of a partition, however long it was away.
+// One that was lost was.
 func TestANICThatHasSaidGoodbyeComesBackAsANewcomer(t *testing.T) { // decision 15
 	for _, goodbye := range []bool{false, true} {
 		f := newFabric(t, 2)
@@ -72,14 +75,14 @@ func TestANICThatHasSaidGoodbyeComesBackAsANewcomer(t *testing.T) { // decision 
 		p := n.Peer(2)
 		f.run(time.Second)
 		p.goes(goodbye)
-		p.goes(!goodbye) // the attempts at a session that follow say nothing
+		p.goes(!goodbye) // the following attempts at a session say nothing
 		if p.comesBack(f.now.Add(time.Hour), n.cfg.UnreachableAfter); p.back == goodbye {
 			t.Errorf("said goodbye %v: it comes back from a partition: %v", goodbye, p.back)
 		}
 	}
 }
 
-// A NIC that is not the home of a name judges nobody's claim to it.
+// A NIC that is not the home of a name judges no claim to it.
 func TestOnlyTheHomeJudgesAContest(t *testing.T) { // decision 15
 	f := newFabric(t, 3)
 	n, verdicts := f.nics[0], 0
@@ -100,7 +103,8 @@ func TestOnlyTheHomeJudgesAContest(t *testing.T) { // decision 15
 	}
 }
 
-// A table is complete before what it has promised has come. Sends to unknown names wait for that, too.
+// A table is complete before its promised records have arrived. Sends to unknown names wait for
+// those, too.
 func TestATableIsSyncedWhenWhatItPromisedHasCome(t *testing.T) {
 	f := newFabric(t, 2)
 	n := f.nics[0]

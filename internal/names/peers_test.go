@@ -11,7 +11,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A hello is refused with this NIC's own id, of a NIC that the fixed list does not have, and with an id that is in use elsewhere.
+// A hello is refused if it has this NIC's own id, if its NIC is not in the fixed list, or if its
+// id is in use elsewhere.
 func TestAHelloIsAdmittedIfItCanBeThatOfAPeer(t *testing.T) { // decision 1
 	f := newFabric(t, 2)
 	n := f.nics[0]
@@ -53,7 +54,7 @@ func TestAHelloIsAdmittedIfItCanBeThatOfAPeer(t *testing.T) { // decision 1
 	f.wantSettled()
 }
 
-// A node cannot be this NIC itself. It is refused, and nothing is known of it.
+// A node cannot be this NIC itself. It is refused, and leaves nothing.
 func TestANodeIsNotThisNICItself(t *testing.T) {
 	f := newFabric(t, 1)
 	n := f.nics[0]
@@ -62,7 +63,8 @@ func TestANodeIsNotThisNICItself(t *testing.T) {
 	}
 }
 
-// A NIC is looked at when it has been silent for long. If it does not answer, its names lead nowhere, and are forgotten in the end.
+// A NIC is probed when it has been silent for long. If it does not answer, its names lead
+// nowhere, and are finally forgotten.
 func TestANICThatDiesWhileNothingIsPendingIsFoundOut(t *testing.T) {
 	f := newFabric(t, 2)
 	n, dead := f.nics[0], f.nics[1]
@@ -87,7 +89,8 @@ func TestANICThatDiesWhileNothingIsPendingIsFoundOut(t *testing.T) {
 	f.wantSettled()
 }
 
-// A peer that was named is called again and again, and is found when it is back. Its names were those of another life.
+// A named peer is called again and again, and is found when it is back. Its names were those of
+// another life.
 func TestANICThatWasNamedIsFoundWheneverItIsBack(t *testing.T) {
 	f := newFabric(t, 2)
 	n, b := f.nics[1], f.nics[0] // the second was told of the first
@@ -113,13 +116,14 @@ func TestANICThatWasNamedIsFoundWheneverItIsBack(t *testing.T) {
 	f.wantSettled()
 }
 
-// A removed NIC that is up stays as long as it answers, and may be added again. One that is down is forgotten with its names.
+// A removed NIC that is up stays as long as it answers, and may be added again. A removed NIC
+// that is down is forgotten with its names.
 func TestARemovedNICStaysAsLongAsItAnswers(t *testing.T) {
 	f := newFabric(t, 2)
 	n, b := f.nics[0], f.nics[1]
 	p := b.claim(1, n.homed())
 	f.until("the claim ends", p.over)
-	n.RemoveNode(9, nowhere(1)[0]) // which is not known
+	n.RemoveNode(9, nowhere(1)[0]) // an unknown NIC
 	for _, id := range []uint64{2, 0} {
 		n.RemoveNode(id, b.port.Addr())
 		n.RemoveNode(id, b.port.Addr())
@@ -140,7 +144,7 @@ func TestARemovedNICStaysAsLongAsItAnswers(t *testing.T) {
 	f.wantSettled()
 }
 
-// A NIC tells its place on the torus to each peer. What is no place is not taken.
+// A NIC tells its place on the torus to each peer. An invalid place is not accepted.
 func TestANICTellsItsPlace(t *testing.T) { // QNIX-52
 	f := newFabric(t, 1)
 	n := f.nics[0]
@@ -159,7 +163,7 @@ func TestANICTellsItsPlace(t *testing.T) { // QNIX-52
 	}
 }
 
-// Records of each kind that are too short, or of another kind, are none of names.
+// Records of each kind that are too short, or of another kind, are not records of names.
 func TestARecordThatIsTooShortIsNoneOfNames(t *testing.T) {
 	f := newFabric(t, 2)
 	n := f.nics[0]

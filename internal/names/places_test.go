@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/link/mem"
 )
 
-// nowhere are addresses at which no NIC is.
+// nowhere returns addresses without a NIC.
 func nowhere(n int) (all []netip.AddrPort) {
 	for i := range n {
 		all = append(all, mem.Address(90+i))
@@ -17,7 +17,7 @@ func nowhere(n int) (all []netip.AddrPort) {
 	return all
 }
 
-// silent adds a NIC that calls nobody.
+// silent adds a NIC that calls no other.
 func (f *fabric) silent(id uint64) *node {
 	n := f.add(id)
 	n.peers[0].removed = true
@@ -67,7 +67,7 @@ func TestANICThatStartsLaterIsFoundThoughOtherAddressesWereTried(t *testing.T) {
 }
 
 func TestANICThatCallsFromItsSecondAddressIsTheOneThatWasNamed(t *testing.T) {
-	for _, first := range []bool{false, true} { // it calls before it is named, or behind
+	for _, first := range []bool{false, true} { // it calls before it is named, or after
 		f := newFabric(t, 1)
 		a, b := f.nics[0], f.silent(2)
 		name := func() {

@@ -11,7 +11,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// What the NICs tell one another of names and of NICs travels in Table records. Each begins with what it is:
+// NICs tell one another of names and of NICs in Table records. The first byte of each is its
+// kind:
 //
 //	claim, end, ask                answer, lost                       sync                    node
 //	 0  1, 2 or 9       1           0  10 or 4       1                 0  3             1      0  5             1
@@ -23,8 +24,9 @@ import (
 //	20  application    24          20  slot          2  the name                              24  NIC id        8
 //	44  number          4          22  zero          2
 //
-// The first byte is one of the codes in internal/wire/table.go; those of groups and programs are drawn where they are taken. 8 is the position: zero to the fourth byte, and the 8
-// bytes of the place on a torus that the NIC itself has (wire.Position).
+// The first byte is one of the codes in internal/wire/table.go. Records of groups and programs
+// are described where they are handled. Code 8 is the position: zeros up to the fourth byte, and
+// the 8 bytes of the NIC's own place on a torus (wire.Position).
 //
 //	yield
 //	 0  13                      1
@@ -37,17 +39,18 @@ import (
 //	22  zero                    6
 //	28  proof                  16  zero in an answer
 //
-// claim: the process has this name. end: it has ended, or has no claim to it. The number counts the
-// claims of a NIC: of two to one name the later one says that the earlier is over, whatever
-// overtakes what. The eight bytes behind the generation are the incarnation of a process of a
-// rank (vni.Life), else zero. They order claims after a partition (contest.go), and nothing else.
-// node: there is a NIC at this address. ask and answer: confirm.go; the verdict is 0 refused, 1
-// granted, 2 the claimant's NIC may not have names of this application. lost: the home of the name
-// that this process has gives it to another process (contest.go).
+// claim: the process has this name. end: the process has ended, or has no claim to the name. The
+// number counts the claims of a NIC. If a NIC has two claims to one name, the one with the larger
+// number says that the other is over, whatever the order of arrival. The eight bytes behind the
+// generation are the incarnation of a process of a rank (vni.Life), else zero. They order claims
+// after a partition (contest.go), and nothing else. node: there is a NIC at this address. ask and
+// answer: see confirm.go. The verdict is 0 refused, 1 granted, 2 the claimant's NIC may not have
+// names of this application. lost: the home of the name gives it to another process (contest.go).
 //
-// sync: so many claims and nodes are the first table, so the receiver can tell when it has them all; and so many processes
-// wait for the confirmation of their names, of each of which a claim or an end will follow. The part says to which of the
-// two numbers a record belongs.
+// sync: the number of claims and nodes in the first table, so that the receiver can tell when it
+// has them all. It also has the number of processes that wait for the confirmation of their
+// names; a claim or an end will follow for each of them. The part of a record says to which of
+// the two numbers it belongs.
 const (
 	partNone     = 0
 	partFirst    = 1
@@ -68,7 +71,8 @@ const (
 
 var le = binary.LittleEndian
 
-// Take takes a Table record of a peer. It returns false if the record is not about names or NICs, or too short.
+// Take handles a Table record of a peer. It returns false if the record is not about names or
+// NICs, or is too short.
 func (t *Table) Take(p *Peer, b []byte) bool {
 	switch {
 	case len(b) >= claimLen && (b[0] == wire.TableClaim || b[0] == wire.TableEnd || b[0] == wire.TableAsk):
@@ -93,13 +97,13 @@ func (t *Table) Take(p *Peer, b []byte) bool {
 	return true
 }
 
-// Claimant returns the slot and the generation of the process whose claim a Table record tells; ok is false if it tells something
-// else.
+// Claimant returns the slot and the generation of the process in a claim. ok is false if the
+// Table record is not a claim.
 func Claimant(b []byte) (slot uint16, gen uint32, ok bool) {
 	return le.Uint16(b[2:]), le.Uint32(b[4:]), b[0] == wire.TableClaim
 }
 
-// address reads the address of a process, and putAddress writes it.
+// address reads the address of a process. putAddress writes it.
 func address(b []byte) vni.Address {
 	return vni.Address{NIC: le.Uint64(b), Gen: le.Uint32(b[8:]), Slot: le.Uint16(b[12:])}
 }
@@ -110,15 +114,17 @@ func putAddress(b []byte, a vni.Address) {
 	le.PutUint16(b[12:], a.Slot)
 }
 
-// own finds the entry of this NIC's process whose slot and generation are at b.
+// own returns the entry of this NIC's process whose slot and generation are at b.
 func (t *Table) own(b []byte) *Entry {
 	return t.byAddr[vni.Address{NIC: t.cfg.NIC, Slot: le.Uint16(b), Gen: le.Uint32(b[2:])}]
 }
 
-// takeName takes what a peer says about the name of one of its processes.
+// takeName handles a peer's record about the name of one of its processes.
 func (t *Table) takeName(p *Peer, b []byte) {
-	n := &Entry{Address: vni.Address{NIC: p.NIC(), Slot: le.Uint16(b[2:]), Gen: le.Uint32(b[4:])}, number: le.Uint32(b[44:]),
-		since: t.nic.Now(), incarnation: le.Uint64(b[8:])}
+	n := &Entry{
+		Address: vni.Address{NIC: p.NIC(), Slot: le.Uint16(b[2:]), Gen: le.Uint32(b[4:])}, number: le.Uint32(b[44:]),
+		since: t.nic.Now(), incarnation: le.Uint64(b[8:]),
+	}
 	if t.cfg.Defect == mutate.AgeBelieved {
 		n.since -= clock.Time(le.Uint64(b[8:]) >> 1)
 	}
@@ -143,8 +149,8 @@ func (t *Table) takeName(p *Peer, b []byte) {
 	t.countPart(p, b[1])
 }
 
-// refuseClaim refuses what a peer says of a name that its processes may not have. A claimant that
-// asks is told so.
+// refuseClaim refuses a peer's record about a name that its processes may not have. A claimant
+// that asks gets that answer.
 func (t *Table) refuseClaim(n *Entry, op byte) {
 	switch op {
 	case wire.TableEnd: // of a claim that is not in the table
@@ -168,11 +174,13 @@ func (t *Table) countPart(p *Peer, part byte) {
 	t.checkSync(p)
 }
 
-// checkSync looks whether the first table of a peer is complete, and whether what it promised has come.
+// checkSync checks whether the first table of a peer is complete, and whether all that it
+// promised has arrived.
 func (t *Table) checkSync(p *Peer) {
 	if !p.told && p.first == p.firstDue {
 		p.told, t.changed = true, true
-		for _, n := range t.of(p) { // what a NIC that has come back claims no more has ended meanwhile
+		// A NIC has come back. Its processes that it does not claim again have ended meanwhile.
+		for _, n := range t.of(p) {
 			if n.stale && !n.dead {
 				t.ends(n)
 			}
@@ -199,7 +207,7 @@ func (t *Table) tellName(p *Peer, op byte, n *Entry, part byte) bool {
 	return true
 }
 
-// tellAll tells every peer.
+// tellAll tells every peer about the claim.
 func (t *Table) tellAll(op byte, n *Entry) {
 	for _, p := range t.peers {
 		t.tellName(p, op, n, n.part(p))
@@ -224,11 +232,12 @@ func (t *Table) tellNode(to, about *Peer, part byte) bool {
 	return true
 }
 
-// takeNode takes the news of another NIC.
+// takeNode handles the news of another NIC.
 func (t *Table) takeNode(p *Peer, b []byte) {
 	ip := netip.AddrFrom16([16]byte(b[8:])).Unmap()
 	id, addr := le.Uint64(b[24:]), netip.AddrPortFrom(ip, le.Uint16(b[4:]))
-	if id == 0 || id == t.cfg.NIC || t.cfg.Static || t.nic.Peer(id) != nil || !usable(addr) || !tellable(ip, p.Addr().Addr()) {
+	if id == 0 || id == t.cfg.NIC || t.cfg.Static || t.nic.Peer(id) != nil ||
+		!usable(addr) || !tellable(ip, p.Addr().Addr()) {
 		return
 	}
 	if t.cfg.Vouched != nil && t.cfg.Vouched(id, addr) || t.cfg.Defect == mutate.HearsayUnbounded {
@@ -245,8 +254,8 @@ func usable(a netip.AddrPort) bool {
 	return a.IsValid() && a.Port() != 0 && !a.Addr().IsUnspecified() && !a.Addr().IsMulticast()
 }
 
-// tellable reports whether an address means the same to a NIC at another one: that of a host itself does only on that
-// host, and one with a zone only on its link.
+// tellable reports whether an address means the same to a NIC at the address to. A loopback
+// address does so only on its own host, and an address with a zone only on its link.
 func tellable(a, to netip.Addr) bool {
 	return !a.IsLoopback() && !a.IsLinkLocalUnicast() || a == to || a.IsLoopback() && to.IsLoopback()
 }

@@ -5,16 +5,17 @@ import (
 	"slices"
 )
 
-// A NIC that the registry no longer knows is let go of in two steps, since the registry may be wrong: a session that works is
-// worth more than the word of a third party.
+// A NIC that the registry no longer knows is dropped in two steps, since the registry may be
+// wrong: a working session is better evidence than the word of a third party.
 //
 //	added ── RemoveNode ──► removed ── the pair is down ──► forgotten
 //	  ▲                        │       (up: probed till then)
 //	  └──────── AddNode ───────┘
 
-// RemoveNode says that there is no longer a NIC with this id, or at addr if id is 0. One that is not up is forgotten at the next
-// Expire, with its names and everything that waits for it. One that is up is asked whether it lives as long as it is; a dead one
-// is forgotten after UnreachableAfter. A NIC that is not known is no error.
+// RemoveNode says that there is no longer a NIC with this id, or at addr if id is 0. If the NIC
+// is not up, the next Expire forgets it, with its names and everything that waits for it. If it
+// is up, it is probed for as long as it answers, and forgotten UnreachableAfter its death. An
+// unknown NIC is no error.
 func (t *Table) RemoveNode(id uint64, addr netip.AddrPort) {
 	i := slices.IndexFunc(t.peers, func(p *Peer) bool {
 		if id != 0 {
@@ -31,7 +32,7 @@ func (t *Table) RemoveNode(id uint64, addr netip.AddrPort) {
 	t.nic.CheckAt(0)
 }
 
-// keep takes RemoveNode back.
+// keep undoes RemoveNode.
 func (p *Peer) keep() {
 	p.removed = false
 	p.probe(&p.leaving, false)
@@ -50,7 +51,8 @@ func (t *Table) forgetRemoved() {
 	}
 }
 
-// Forget drops a peer for good. What was under way to it has ended when its pair went down, or ends now if one was being opened.
+// Forget drops a peer finally. Its operations ended when its pair went down, or end now if the
+// pair was being opened.
 func (t *Table) Forget(p *Peer) {
 	t.unheard(p)
 	p.keep()

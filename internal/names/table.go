@@ -11,45 +11,50 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// The Name Table (QNIX-53, QNIX-55, decision 15). Every NIC keeps the name of every process of the fabric, and tells its own to
-// every other NIC: all of them when a pair opens, each change as it happens. rel loses nothing within a session, so nothing is
-// told twice; but records may overtake one another, so the end of a process is remembered for a while, in case its claim comes
-// after it.
+// The Name Table (QNIX-53, QNIX-55, decision 15). Every NIC keeps the name of every process of
+// the fabric. It tells its own names to every other NIC: all of them when a pair opens, and each
+// change as it happens. Package rel loses nothing within a session, so nothing is told twice. But
+// records may overtake one another, so the end of a process is remembered for a while, in case
+// its claim arrives later.
 
 // Entry is one claim to a name.
 type Entry struct {
 	vni.Address
 	Name vni.Name
 
-	number uint32     // of its NIC's claims
-	since  clock.Time // when this NIC first saw it; of claims that met after a partition, their order (rank)
-	dead   bool       // the process has ended; kept for its last messages, which may come after the news
+	number uint32 // among its NIC's claims
+	// since is when this NIC first saw the claim. For claims that met after a partition, it is
+	// their order (rank).
+	since clock.Time
+	// dead: the process has ended. The entry is kept for its last messages, which may arrive
+	// after the news.
+	dead   bool
 	stale  bool       // its NIC cannot be reached
 	out    bool       // not in the table any more
-	forget clock.Time // when a dead or stale one is forgotten
+	forget clock.Time // when a dead or stale entry is forgotten
 	state  claimState
 
-	// Of a claim that is not decided.
-	patience clock.Time // until when its answer waits
+	// For an undecided claim.
+	patience clock.Time // the end of the wait for its answer
 	near     nearest    // its home
-	home     *Peer      // of a claim of this NIC's: the NIC that is asked to confirm it,
-	granted  bool       // and has
-	asked    []*Peer    // NICs that were asked, and have to hear how it ends
-	promised []*Peer    // NICs that were told in the first table that it is to come
+	home     *Peer      // for a claim of this NIC: the NIC that was asked to confirm it
+	granted  bool       // home has confirmed it
+	asked    []*Peer    // NICs that were asked, and must hear the outcome
+	promised []*Peer    // NICs whose first table from this NIC announced it
 
-	// While the NIC of the process that has the name is in doubt (vouch.go).
-	doubts               vni.Address // that process; zero: none was doubted yet
+	// While the holder's NIC is in doubt (vouch.go).
+	doubts               vni.Address // the holder; zero: none was doubted yet
 	doubtFrom, doubtTill clock.Time
 
-	// Of a process of a rank (yield.go).
+	// For a process of a rank (yield.go).
 	incarnation uint64
-	life        vni.Life    // of a process of this NIC
+	life        vni.Life    // for a process of this NIC
 	pressed     vni.Address // the process that was asked for the name
 
-	// Of a claim to a contested name (contest.go).
+	// For a claim to a contested name (contest.go).
 	beaten vni.Address // the winner that this NIC, the home, has told its NIC
-	judge  *Peer       // of a name of this NIC's: a peer that has judged that the name belongs to
-	winner vni.Address // this process
+	judge  *Peer       // for a name of this NIC: the peer whose verdict gives the name to winner
+	winner vni.Address // the process that has the name by the verdict of judge
 }
 
 // Live reports whether the name leads to the process.
@@ -58,14 +63,15 @@ func (n *Entry) Live() bool { return n.state == claimHeld && !n.dead && !n.stale
 // Stale reports whether the NIC of the process has not told of it in this session.
 func (n *Entry) Stale() bool { return n.stale }
 
-// Info is what tools are told about a name.
+// Info is what tools get to know about a name.
 type Info struct {
 	Name vni.Name
 	vni.Address
 	Reachable bool
 }
 
-// Find returns the entry that a name stands for, nil if there is none. Mostly it is the one that was asked for last.
+// Find returns the entry that a name stands for, nil if there is none. It is fastest for the name
+// of the previous call.
 func (t *Table) Find(name *vni.Name) *Entry {
 	if n := t.last; n != nil && n.Name.Is(name) {
 		return n
@@ -77,7 +83,7 @@ func (t *Table) Find(name *vni.Name) *Entry {
 // At returns the entry of a process, nil if there is none.
 func (t *Table) At(a vni.Address) *Entry { return t.byAddr[a] }
 
-// Lookup finds the process with a name.
+// Lookup returns the address of the process with a name.
 func (t *Table) Lookup(name vni.Name) (vni.Address, bool) {
 	if n := t.Find(&name); n != nil && n.Live() {
 		return n.Address, true
@@ -85,7 +91,7 @@ func (t *Table) Lookup(name vni.Name) (vni.Address, bool) {
 	return vni.Address{}, false
 }
 
-// List lists the processes of the fabric by name.
+// List returns the processes of the fabric, sorted by name.
 func (t *Table) List() (l []Info) {
 	for _, n := range t.all {
 		if !n.dead && n.state == claimHeld {
@@ -96,7 +102,7 @@ func (t *Table) List() (l []Info) {
 	return l
 }
 
-// Processes counts the processes of a peer.
+// Processes returns the number of processes of a peer.
 func (t *Table) Processes(p *Peer) (count int) {
 	for _, n := range t.all {
 		if n.NIC == p.NIC() && n.Live() {
@@ -106,11 +112,11 @@ func (t *Table) Processes(p *Peer) (count int) {
 	return count
 }
 
-// Len returns how many names there are, and how many claims among them are not decided.
+// Len returns the number of names, and how many of them are undecided claims.
 func (t *Table) Len() (all, open int) { return len(t.all), len(t.open) }
 
-// Ended reports whether a process of another NIC is known to have ended, and until when its last messages may still come. Of a
-// NIC whose tables have not all come it is not known.
+// Ended reports whether a process of another NIC is known to have ended, and until when its last
+// messages may still arrive. It reports false as long as tables of that NIC are missing.
 func (t *Table) Ended(a vni.Address) (bool, clock.Time) {
 	now, p := t.nic.Now(), t.nic.Peer(a.NIC)
 	if p == nil {
@@ -125,16 +131,18 @@ func (t *Table) Ended(a vni.Address) (bool, clock.Time) {
 	return p.synced, now
 }
 
-// Expect notes that a process has been heard of by its name: rel loses nothing, so its claim will come, or its NIC will be
-// lost. Until then sends to the name wait, as for the tables of a new peer.
+// Expect notes that another service has heard of a process by its name. Package rel loses
+// nothing, so the claim will arrive, or the NIC of the process will be lost. Until then sends to
+// the name wait, as they do for the tables of a new peer.
 func (t *Table) Expect(name vni.Name, a vni.Address) {
 	if n := t.byAddr[a]; (n == nil || !n.dead && n.state != claimHeld) && len(t.due) < limits.NamesPerNIC {
 		t.due[name] = a
 	}
 }
 
-// Due reports whether a name that is not known here may be told yet. If a certain NIC is to tell it, watch is that NIC's: it may
-// have nothing else to be probed for, and if it dies, what waits for the name must end.
+// Due reports whether an unknown name may still be told. If a certain NIC is to tell it, watch is
+// the endpoint of that NIC. It may have no other reason to be probed, and if it dies, the wait
+// for the name must end.
 func (t *Table) Due(name vni.Name) (watch *rel.Endpoint, due bool) {
 	if a, ok := t.due[name]; ok {
 		if p := t.nic.Peer(a.NIC); p != nil {
@@ -145,12 +153,12 @@ func (t *Table) Due(name vni.Name) (watch *rel.Endpoint, due bool) {
 	return nil, t.undecided(name) || t.mayKnowMore()
 }
 
-// undecided reports whether there is a claim to a name that is not confirmed yet.
+// undecided reports whether a claim to a name is not confirmed yet.
 func (t *Table) undecided(name vni.Name) bool {
 	return slices.ContainsFunc(t.claims[name], func(n *Entry) bool { return n.state != claimHeld && !n.dead })
 }
 
-// heldBy finds the live claim of a NIC to a name.
+// heldBy returns the live claim of a NIC to a name.
 func (t *Table) heldBy(nic uint64, name vni.Name) *Entry {
 	for _, n := range t.claims[name] {
 		if n.NIC == nic && n.Live() {
@@ -160,7 +168,7 @@ func (t *Table) heldBy(nic uint64, name vni.Name) *Entry {
 	return nil
 }
 
-// full reports whether a NIC has as many names here as it may have.
+// full reports whether a NIC has the largest allowed number of names here.
 func (t *Table) full(nic uint64) bool { return t.owned[nic] >= limits.NamesPerNIC }
 
 // put adds a claim.
@@ -175,7 +183,7 @@ func (t *Table) put(n *Entry) {
 	}
 }
 
-// stands has a claim hold from now on. What waits for the name is woken.
+// stands makes a claim hold from now on, and wakes the operations that wait for the name.
 func (t *Table) stands(n *Entry) {
 	if t.due[n.Name] == n.Address {
 		delete(t.due, n.Name)
@@ -185,8 +193,8 @@ func (t *Table) stands(n *Entry) {
 	t.nic.Named(n)
 }
 
-// elect finds the entry that a name stands for: of several claims, the one that this NIC saw first
-// and whose NIC can be reached. Two that were seen at the same time go by the NIC's id.
+// elect finds the entry that a name stands for: among the claims whose NIC can be reached, the
+// one that this NIC saw first. For two that were seen at the same time, the lower NIC id decides.
 func (t *Table) elect(name vni.Name) {
 	t.last, t.changed = nil, true
 	var best *Entry
@@ -212,7 +220,8 @@ func (n *Entry) before(m *Entry) bool {
 	return n.NIC < m.NIC
 }
 
-// ends takes the news that a process has ended. It is kept until its last messages must have come.
+// ends handles the news that a process has ended. The entry is kept until its last messages must
+// have arrived.
 func (t *Table) ends(n *Entry) {
 	named := t.byName[n.Name] == n
 	n.dead, n.stale = true, false
@@ -221,12 +230,13 @@ func (t *Table) ends(n *Entry) {
 	t.nic.Gone(n, named)
 }
 
-// forgetOldest ends the time of the oldest process that had the name of n on its NIC, if too many have ended: a NIC that
-// claims one name again and again would cost each look at that name more and more.
+// forgetOldest forgets the oldest ended process of n's NIC that had the name of n, if too many
+// have ended. Otherwise a NIC that claims one name again and again would make each lookup of that
+// name ever more expensive.
 func (t *Table) forgetOldest(n *Entry) {
 	kept, now := 0, t.nic.Now()
 	var oldest *Entry
-	for _, o := range t.claims[n.Name] { // in the order of their coming
+	for _, o := range t.claims[n.Name] { // in the order of arrival
 		if o.NIC != n.NIC || !o.dead || o.forget <= now {
 			continue
 		}
@@ -240,21 +250,22 @@ func (t *Table) forgetOldest(n *Entry) {
 	}
 }
 
-// keep has a dead or stale entry forgotten at a time. Its name stands for another meanwhile, if there is one.
+// keep sets the time at which a dead or stale entry is forgotten. Meanwhile its name stands for
+// another entry, if there is one.
 func (t *Table) keep(n *Entry, until clock.Time) {
 	n.forget = until
 	t.nic.CheckAt(until)
 	t.elect(n.Name)
 }
 
-// drop forgets a claim that has come to nothing.
+// drop forgets a claim that has failed.
 func (t *Table) drop(n *Entry) {
 	t.closeClaim(n)
 	t.remove(n)
 	t.nic.CheckAt(0)
 }
 
-// remove takes an entry out of everything but the list of all, which expireNames does.
+// remove takes an entry out of everything except the list all, which expireNames cleans up.
 func (t *Table) remove(n *Entry) {
 	if n.out {
 		return
@@ -273,8 +284,9 @@ func (t *Table) remove(n *Entry) {
 	t.elect(n.Name)
 }
 
-// lose marks the names of a lost NIC: ended with it, or out of reach until it comes back or has been silent for FailureTimeout.
-// It confirms nothing any more, and its own claims that were not confirmed are void.
+// lose marks the names of a lost NIC. They end with the NIC if ended is set. Otherwise they are
+// unreachable until it comes back or has been silent for FailureTimeout. The NIC confirms nothing
+// any more, and its own unconfirmed claims are void.
 func (t *Table) lose(p *Peer, ended bool) {
 	for name, a := range t.due { // order does not matter: only deletions
 		if a.NIC == p.NIC() {
@@ -325,7 +337,7 @@ func (t *Table) expireNames() {
 	t.cfg.Counts[vni.NICNamesNow] = uint64(len(t.all))
 }
 
-// Audit looks whether the parts of the table agree, and whether open claims know their homes.
+// Audit checks whether the parts of the table agree, and whether open claims know their homes.
 func (t *Table) Audit() error {
 	owned := make(map[uint64]int)
 	for _, n := range t.all {

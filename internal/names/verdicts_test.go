@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// verdict is the record that a name belongs to the process at winner.
+// verdict returns the record that a name belongs to the process at winner.
 func verdict(slot uint16, gen uint32, winner vni.Address) []byte {
 	b := make([]byte, lostLen)
 	b[0] = wire.TableLost
@@ -20,7 +20,8 @@ func verdict(slot uint16, gen uint32, winner vni.Address) []byte {
 	return b
 }
 
-// A verdict is about a live process here that another NIC's has beaten. Any other is dropped and counted.
+// A verdict is about a live process here that has lost to another NIC's process. Any other is
+// dropped and counted.
 func TestAVerdictIsAboutALiveProcessHere(t *testing.T) { // decision 15
 	f := newFabric(t, 3)
 	n, home := f.nics[0], f.nics[1]
@@ -41,7 +42,8 @@ func TestAVerdictIsAboutALiveProcessHere(t *testing.T) { // decision 15
 	}
 	other := p.name
 	other.Index += 50
-	n.takes(3, told{op: wire.TableClaim, slot: 4, gen: 1, number: 1, name: other}.record()) // of another name
+	// of another name
+	n.takes(3, told{op: wire.TableClaim, slot: 4, gen: 1, number: 1, name: other}.record())
 	if f.run(time.Second); p.lostTo != (vni.Address{}) {
 		t.Errorf("a winner that claims another name: lost to %v", p.lostTo)
 	}
@@ -78,7 +80,7 @@ func TestTheHomeTellsTheLoserOnce(t *testing.T) { // decision 15
 	}
 }
 
-// The home leaves a newer process of a rank the time to prove itself, and then judges.
+// The home gives a newer process of a rank the time to prove itself, and then judges.
 func TestANewerProcessHasItsTimeToProveItself(t *testing.T) { // decision 15
 	f := newFabric(t, 3)
 	home := f.nics[0]
@@ -100,7 +102,8 @@ func TestANewerProcessHasItsTimeToProveItself(t *testing.T) { // decision 15
 	}
 }
 
-// A request for a name is heard if it is of a process that may have the name, and is about one that lives here. Others are dropped.
+// A request for a name counts if its process may have the name and it is about a process that
+// lives here. Others are dropped.
 func TestARequestForANameIsAboutALiveProcess(t *testing.T) {
 	f := newFabric(t, 3)
 	n := f.nics[0]
@@ -139,7 +142,8 @@ func TestARequestForANameIsAboutALiveProcess(t *testing.T) {
 	}
 }
 
-// A forbidden name is refused whatever a NIC says of it, and leaves nothing. Its end is nothing to count.
+// A forbidden name is refused in every record of a NIC, and leaves nothing. Its end is not
+// counted.
 func TestAForbiddenNameLeavesNothing(t *testing.T) {
 	f := newFabric(t, 2)
 	n := f.nics[0]
@@ -152,7 +156,7 @@ func TestAForbiddenNameLeavesNothing(t *testing.T) {
 		}
 	}
 	n.Peer(2).told, n.Peer(2).synced, n.Peer(2).first, n.Peer(2).firstDue, n.Peer(2).promisedDue = false, false, 0, 2, 0
-	for range 2 { // it belongs to the first table all the same
+	for range 2 { // it still belongs to the first table
 		n.takes(2, told{op: wire.TableClaim, part: partFirst, slot: 1, gen: 1, number: 1, name: n.homed()}.record())
 	}
 	if !n.Peer(2).told || !n.Peer(2).synced {
@@ -160,7 +164,8 @@ func TestAForbiddenNameLeavesNothing(t *testing.T) {
 	}
 }
 
-// Of claims that were seen at the same time the lower NIC's stands, and one whose NIC is away stands behind all others.
+// For claims that were seen at the same time, the lower NIC's stands. A claim whose NIC is away
+// stands behind all others.
 func TestANameStandsForTheClaimThatWasSeenFirst(t *testing.T) { // decision 15
 	for what, c := range map[string]struct {
 		change func(a, b *Entry) // of NICs 2 and 3
@@ -188,14 +193,14 @@ func TestANameStandsForTheClaimThatWasSeenFirst(t *testing.T) { // decision 15
 	}
 }
 
-// Answers about no process here, and of NICs that were not asked, end nothing.
+// Answers about no process here, and from NICs that were not asked, end nothing.
 func TestAnAnswerAboutNoProcessEndsNothing(t *testing.T) {
 	f := newFabric(t, 2)
 	n := f.nics[0]
 	p := n.claimAs(1, n.homed(), life(10))
 	f.until("the claim ends", p.over)
 	for _, kind := range []byte{yieldTaken, yieldSuperseded, 7} {
-		for slot := range uint16(3) { // of which 1 has its name, and asks for none
+		for slot := range uint16(3) { // 1 has its name, and asks for none
 			b := make([]byte, yieldLen)
 			putYield(b, kind, vni.Address{NIC: 1, Slot: slot, Gen: 1}, vni.Address{NIC: 2, Slot: 4, Gen: 1}, 99)
 			n.takes(2, b)
@@ -215,10 +220,11 @@ func TestAnAnswerAboutNoProcessEndsNothing(t *testing.T) {
 	f.wantSettled()
 }
 
-// Of two claims that meet after a partition the newer process's is first, else the lower NIC's, whichever was seen first.
+// If two claims meet after a partition, the newer process's claim is first, else the lower NIC's,
+// whichever was seen first.
 func TestClaimsThatMeetAfterAPartitionAreRanked(t *testing.T) { // decision 15
 	for what, c := range map[string]struct {
-		nic           uint64 // of the claim that comes; the other is of NIC 3
+		nic           uint64 // of the new claim; the other is of NIC 3
 		life, other   uint64
 		since         int // before the other, or behind it
 		first, ranked bool
@@ -244,7 +250,8 @@ func TestClaimsThatMeetAfterAPartitionAreRanked(t *testing.T) { // decision 15
 		if first := e.since < o.since; c.ranked && first != c.first || !c.ranked && e.since != before {
 			t.Errorf("%s: seen %v before the other, which is %v", what, first, o.since)
 		}
-		for _, gone := range []func(){func() { o.stale = true }, func() { delete(n.byName, name) }} { // there is none to be ranked by
+		// no claim to be ranked by
+		for _, gone := range []func(){func() { o.stale = true }, func() { delete(n.byName, name) }} {
 			gone()
 			e.since = before
 			if n.rank(e); e.since != before {

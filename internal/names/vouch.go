@@ -7,24 +7,26 @@ import (
 )
 
 // A claim to a name that another process has is often a claim of the same program: it was killed
-// with its NIC, and was started again. The NICs that heard nothing else of the killed NIC still
-// believe that it lives. So a NIC refuses a claim only if the NIC of the holder proves that it lives:
+// with its NIC, and was restarted. The NICs that heard nothing else of the killed NIC still
+// believe that it lives. So a NIC refuses a claim only if the NIC of the holder proves that it
+// lives:
 //
 //	claim comes ── the holder's NIC is probed ──┬─ it answers ────────────────────► refused
 //	                                            ├─ it is given up, or displaced ──► its names lead nowhere: granted
 //	                                            └─ neither within doubtTime ──────► refused
 //
-// A claimant cannot take a name so: the holder's NIC keeps its names as long as it answers.
+// This gives a claimant no way to steal a name: the holder's NIC keeps its names as long as it
+// answers.
 
-// doubtTime is how long a claim waits at most for the proof that the holder's NIC lives. It is
-// longer than a dead NIC takes to be given up, and shorter than the patience of the claimant.
+// doubtTime returns how long a claim waits at most for the proof that the holder's NIC lives. It
+// is longer than it takes to give up a dead NIC, and shorter than the patience of the claimant.
 func (t *Table) doubtTime() time.Duration {
 	return min(t.cfg.UnreachableAfter+t.cfg.ProbeEvery, limits.ConfirmWithin-3*limits.ProbeEvery)
 }
 
-// vouched reports whether the claim o, which has the name, stands against the claim n: the NIC of o
-// has answered since n met o here, or had its time. Until then vouched probes that NIC, and decide
-// looks again.
+// vouched reports whether the claim o, which has the name, stands against the claim n: the NIC of
+// o has answered since n met o here, or its time is over. Until then vouched probes that NIC, and
+// decide checks again.
 func (t *Table) vouched(n, o *Entry) bool {
 	p, now := t.nic.Peer(o.NIC), t.nic.Now()
 	if o.NIC == t.cfg.NIC || o.NIC == n.NIC || p == nil || !p.Up() {

@@ -9,17 +9,18 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// downTimes are how long a program is down that is killed and started again.
+// downTimes are the times for which a killed program is down before its restart.
 var downTimes = []time.Duration{10 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 3 * time.Second,
 	4 * time.Second, 6 * time.Second}
 
-// killed makes a fabric of three NICs and a name of NIC 3 whose home is NIC home, and kills NIC 3.
+// killed makes a fabric of three NICs and a name of NIC 3 whose home is NIC home, and kills NIC
+// 3.
 func killed(t *testing.T, home int) (f *fabric, dead *node, name vni.Name) {
 	f = newFabric(t, 3)
 	name = f.nics[home].homed()
 	p := f.nics[2].claim(1, name)
 	f.until("the name is held", func() bool { return p.held })
-	f.run(5 * time.Second) // nothing keeps the others looking at NIC 3
+	f.run(5 * time.Second) // nothing makes the others probe NIC 3
 	dead = f.nics[2]
 	f.kill(dead)
 	return f, dead, name
@@ -61,8 +62,8 @@ func TestANICThatIsKilledAndStartedElsewhereHasItsNameWhenTheOldOneIsGivenUp(t *
 	}
 }
 
-// A stranger claims the name of a process that lives, from an address of its own, however long the
-// owner has said nothing.
+// A stranger claims the name of a live process, from its own address, however long the owner has
+// been silent.
 func TestNoStrangerTakesTheNameOfANICThatLives(t *testing.T) {
 	for _, idle := range downTimes {
 		for home := range 3 {
@@ -87,7 +88,7 @@ func TestNoStrangerTakesTheNameOfANICThatLives(t *testing.T) {
 	}
 }
 
-// The owner cannot be reached for a moment, but for less than it takes to be given up.
+// The owner cannot be reached for a moment, but for less time than it takes to be given up.
 func TestAShortSilenceOfTheOwnerGivesItsNameToNobody(t *testing.T) {
 	for _, id := range []int{0, 1} { // of the home
 		f := newFabric(t, 3)

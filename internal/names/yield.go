@@ -11,8 +11,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Two processes of one rank may live at the same time (vni.Life). The newer one asks the older one's
-// NIC to give the name up, and proves by the key of the job that it may:
+// Two processes of one rank may live at the same time (vni.Life). The newer one asks the older
+// one's NIC to give up the name, and proves by the key of the job that it may ask:
 //
 //	newer's NIC                      home            older's NIC
 //	waiting ── ask ────────────────► (older has the name)
@@ -22,14 +22,15 @@ import (
 //	        ── ask ────────────────► granted
 //	held
 //
-// If the older one's incarnation is higher, it is the newer one: it answers, and the claimant is
-// refused with ErrSuperseded. NICs need not believe an incarnation for this. They compare unproven
-// incarnations only where they would compare the ids of NICs (contest.go).
+// If the older one's incarnation is higher, it is in fact the newer one: it answers, and the
+// claimant is refused with ErrSuperseded. NICs need not believe an incarnation for this. They
+// compare unproven incarnations only where they would otherwise compare the ids of NICs
+// (contest.go).
 
-// ErrSuperseded is why a process is refused whose rank has a newer process.
+// ErrSuperseded is the error for a process whose rank has a newer process.
 var ErrSuperseded = errors.New("nic: a newer process of the rank has the name")
 
-// What a yield record says.
+// The verdicts of a yield record.
 const (
 	yieldAsked      = 0 // the claimant asks the holder for the name
 	yieldTaken      = 1 // the holder keeps it: the claimant has not proved that it is of the job
@@ -54,8 +55,8 @@ func prove(key *[32]byte, name vni.Name, holder, claimant vni.Address, incarnati
 	return [proofLen]byte(h.Sum(nil))
 }
 
-// press asks the holder of a name for it, once, if the claimant can prove that it may. It reports
-// whether the claim waits for the holder.
+// press asks the holder of a name for it, once, if the claimant can prove that it may ask. It
+// reports whether the claim waits for the holder.
 func (t *Table) press(n *Entry, holder vni.Address) bool {
 	switch {
 	case !n.life.Proves() || holder == (vni.Address{}) || n.patience <= t.nic.Now():
@@ -80,7 +81,7 @@ func (t *Table) press(n *Entry, holder vni.Address) bool {
 	return true
 }
 
-// askForName tells the NIC of the process that has a name that a newer process claims it.
+// askForName tells the NIC of a name's holder that a newer process claims the name.
 func (t *Table) askForName(n *Entry, holder vni.Address) bool {
 	p := t.nic.Peer(holder.NIC)
 	if p == nil {
@@ -156,7 +157,7 @@ func (t *Table) yields(own *Entry, claimant vni.Address, name vni.Name, incarnat
 	return yieldAsked
 }
 
-// supersededBy refuses a claim of this NIC's, since a newer process of the rank has the name or
+// supersededBy refuses a claim of this NIC, since a newer process of the rank has the name or
 // claims it.
 func (t *Table) supersededBy(n *Entry) {
 	t.abandon(n)
@@ -164,7 +165,7 @@ func (t *Table) supersededBy(n *Entry) {
 	t.nic.Refused(n.Slot, ErrSuperseded)
 }
 
-// takeYieldAnswer takes the refusal of a process that this NIC has asked for its name.
+// takeYieldAnswer handles the refusal of a process that this NIC has asked for its name.
 func (t *Table) takeYieldAnswer(p *Peer, n *Entry, b []byte) {
 	holder := vni.Address{NIC: p.NIC(), Slot: le.Uint16(b[20:]), Gen: le.Uint32(b[16:])}
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// life is that of a process of a rank of one job.
+// life returns the Life of a process of a rank of one job.
 func life(incarnation uint64) vni.Life {
 	return vni.Life{Incarnation: incarnation, Key: [32]byte{1, 2, 3}}
 }
@@ -152,8 +152,8 @@ func TestAfterAPartitionTheNewerProcessOfARankKeepsTheName(t *testing.T) {
 	}
 }
 
-// A NIC that comes with a claim of a higher incarnation and without a proof is a newcomer as any. The
-// home of a name is believed about the name, so the liar is not the home here.
+// A NIC that comes with a claim of a higher incarnation and without a proof is an ordinary
+// newcomer. The home of a name is believed about the name, so the liar is not the home here.
 func TestAHighIncarnationWithoutAProofTakesNoName(t *testing.T) {
 	for _, home := range []int{0, 2} {
 		f := newFabric(t, 3)
@@ -166,7 +166,7 @@ func TestAHighIncarnationWithoutAProofTakesNoName(t *testing.T) {
 		liar.procs[2] = b
 		n := &Entry{Name: name, Address: b.at, number: 99, since: 0, state: claimHeld, incarnation: 1 << 60}
 		liar.put(n)
-		liar.tellAll(1, n) // though no home has granted it
+		liar.tellAll(1, n) // although no home has granted it
 		f.run(15 * time.Second)
 		if a.lostTo != (vni.Address{}) || b.lostTo != a.at {
 			t.Errorf("home %d: the first has lost to %v, the liar to %v", home+1, a.lostTo, b.lostTo)
@@ -174,7 +174,8 @@ func TestAHighIncarnationWithoutAProofTakesNoName(t *testing.T) {
 	}
 }
 
-// Only the NIC that was asked for a name may refuse to give it up. Any other could keep a program from starting again.
+// Only the NIC that was asked for a name may refuse to give it up. Any other could keep a program
+// from restarting.
 func TestANameIsKeptOnlyByTheNICThatWasAskedForIt(t *testing.T) {
 	f := newFabric(t, 3)
 	name := f.nics[0].homed()
@@ -209,7 +210,8 @@ func TestANameIsKeptOnlyByTheNICThatWasAskedForIt(t *testing.T) {
 	f.found(name, b.at)
 }
 
-// A newer process of a rank takes over a name that the older one has only asked for, and the older one is told so, once.
+// A newer process of a rank takes over a name that the older one has only asked for. The older
+// one is told so, once.
 func TestANewerProcessTakesOverAnOpenClaim(t *testing.T) {
 	for _, same := range []bool{false, true} { // on one NIC
 		f := newFabric(t, 3)
