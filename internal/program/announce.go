@@ -11,27 +11,29 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// NICs tell one another of their programs in Table records, all when a session begins and each change then: so a program is found by its name
-// from other NICs, and its senders know whether it is resident. Records arrive in any order, so each has a number, and of those about one
-// program the last that was told counts.
+// NICs tell one another of their programs in Table records: all programs when a session begins,
+// then each change. So other NICs find a program by its name, and its senders know whether it is
+// resident. Records arrive in any order, so each has a number. Among the records about one
+// program, the last one that was told counts.
 //
 //	0  11       1
-//	1  flags    1   1: it has gone; 2: it is resident
+//	1  flags    1   1: the program is gone; 2: it is resident
 //	2  zero     2
 //	4  program  4
-//	8  number   4   of the record, one after the other, to whichever NIC; behind 2³² - 1 comes 0
-//	12 name    64   filled up with zeros
+//	8  number   4   of the record, consecutive over all NICs; 2³² - 1 is followed by 0
+//	12 name    64   padded with zeros
 const (
 	newsLen      = 76
 	newsGone     = 1
 	newsResident = 2
 )
 
-// announced is a program of another NIC, or one that has gone: it has no name, and is kept since older news may be on the way.
+// announced is a program of another NIC. A program that is gone has no name, and is kept since
+// older news may be in flight.
 type announced struct {
 	name     string
 	resident bool
-	number   uint32 // of the record that has told so
+	number   uint32 // of the record that told this
 }
 
 // announce tells the peers of a program, or of its end.
@@ -69,9 +71,10 @@ func (t *Table) tell(pr *Peer, l *loaded, gone bool) {
 	copy(b[12:], l.spec.Module.Name)
 }
 
-// Take takes such a record. It returns false if it is not one.
+// Take handles such a record. It returns false for any other record.
 func (t *Table) Take(pr *Peer, b []byte) bool {
-	if len(b) != newsLen || b[0] != wire.TableProgram || b[1]&^(newsGone|newsResident) != 0 || b[2]|b[3]|b[newsLen-1] != 0 {
+	if len(b) != newsLen || b[0] != wire.TableProgram || b[1]&^(newsGone|newsResident) != 0 ||
+		b[2]|b[3]|b[newsLen-1] != 0 {
 		return false
 	}
 	id := vm.ID(binary.LittleEndian.Uint32(b[4:]))
@@ -92,13 +95,15 @@ func (t *Table) Take(pr *Peer, b []byte) bool {
 	return true
 }
 
-// learn keeps what was told of a program, unless something newer was. It returns false if there is no room for one more.
+// learn keeps the news of a program, unless newer news arrived before. It returns false if there
+// is no room for one more program.
 func (pr *Peer) learn(id vm.ID, a announced) bool {
 	last, known := pr.programs[id]
 	if known && int32(a.number-last.number) < 0 {
 		return true
 	}
-	if !known && len(pr.programs) >= 2*limits.Programs && !pr.forgetGone() { // twice, for those that have gone
+	// Twice as many, to include programs that are gone.
+	if !known && len(pr.programs) >= 2*limits.Programs && !pr.forgetGone() {
 		return false
 	}
 	if pr.programs == nil {
@@ -112,7 +117,8 @@ func (pr *Peer) learn(id vm.ID, a announced) bool {
 	return true
 }
 
-// forgetGone forgets the program that has gone the longest time ago, if there is one: no older news of it are on the way any more.
+// forgetGone forgets the program that has been gone for longest, if there is one: no older news
+// of it is in flight any more.
 func (pr *Peer) forgetGone() bool {
 	var oldest vm.ID
 	for id, a := range pr.programs {
@@ -130,8 +136,9 @@ func (t *Table) forgetAnnounced(pr *Peer) {
 	pr.told = false
 }
 
-// namedAt finds a program by its name at the NIC that a message is to go to, 0 being this one; of several, the one with the lowest number. What
-// other NICs call so is nothing to that one: its numbers are its own.
+// namedAt returns the program with a name at the destination NIC of a message; 0 is this NIC. If
+// several have the name, it returns the one with the lowest number. Other NICs' programs of that
+// name do not count: each NIC has its own numbers.
 func (t *Table) namedAt(nic uint64, name string) (id vm.ID, ok bool) {
 	if nic == 0 || nic == t.cfg.NIC {
 		return t.named(name)

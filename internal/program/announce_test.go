@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// A teller is the engine of a NIC that keeps what is told to a peer.
+// A teller is the engine of a NIC that keeps the news for a peer.
 type teller struct {
 	*lone
 	news [][]byte
@@ -21,7 +21,7 @@ func (e *teller) Announce(_ *Peer, n int) []byte {
 	return b
 }
 
-// newTeller is a NIC that tells of programs.
+// newTeller returns a NIC that tells of programs.
 func newTeller(t *testing.T) (*Table, *teller, func(id vm.ID, name string, gone bool)) {
 	e := &teller{lone: newNIC(t).engine}
 	table := New(Config{NIC: 8}, e)
@@ -30,7 +30,8 @@ func newTeller(t *testing.T) (*Table, *teller, func(id vm.ID, name string, gone 
 	}
 }
 
-// Records arrive in any order, since one that was lost comes later. What counts is the order in which they were told.
+// Records arrive in any order, since a lost one arrives later. The order in which they were told
+// counts.
 func TestNewsOfAProgramCountInTheOrderInWhichTheyWereTold(t *testing.T) {
 	_, e, tell := newTeller(t)
 	tell(5, "first", false)
@@ -52,7 +53,7 @@ func TestNewsOfAProgramCountInTheOrderInWhichTheyWereTold(t *testing.T) {
 	}
 }
 
-// permutations are all orders of the numbers below n.
+// permutations yields all orders of the numbers below n.
 func permutations(n int) func(yield func([]int) bool) {
 	return func(yield func([]int) bool) {
 		var extend func(order []int) bool
@@ -71,7 +72,8 @@ func permutations(n int) func(yield func([]int) bool) {
 	}
 }
 
-// What is known of another NIC's programs is bounded, however many come and go there, and however often the number of a record comes around.
+// The knowledge of another NIC's programs is bounded, however many come and go there, and however
+// often the record number wraps.
 func TestNewsOfProgramsThatHaveGoneAreForgotten(t *testing.T) {
 	table, e, tell := newTeller(t)
 	table.news -= 700

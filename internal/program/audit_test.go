@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// The audit finds each limit that the table does not keep, and each part of it that contradicts another.
+// The audit finds each limit that the table exceeds, and each contradiction between its parts.
 func TestTheAuditFindsWhatATableDoesNotKeep(t *testing.T) {
 	for what, c := range map[string]struct {
 		change func(n *nicTest, pr *Peer)
@@ -56,7 +56,7 @@ func TestTheAuditFindsWhatATableDoesNotKeep(t *testing.T) {
 	}
 }
 
-// Whatever is left of a message is found, here and for each peer.
+// Every leftover of a message is found, here and for each peer.
 func TestWhatIsLeftOfAMessageIsFound(t *testing.T) {
 	for what, c := range map[string]struct {
 		change func(n *nicTest, pr *Peer)
@@ -89,7 +89,8 @@ func TestWhatIsLeftOfAMessageIsFound(t *testing.T) {
 	}
 }
 
-// A process's number is that of no program, and has its slot and as much of its generation as fits.
+// A process's number is never that of a program. It has the process's slot and as much of its
+// generation as fits.
 func TestTheNumberOfAProcessHasItsSlot(t *testing.T) {
 	seen := map[vm.ID]bool{}
 	for _, slot := range []uint16{0, 1, 77, 1<<slotBits - 1} {
@@ -106,7 +107,7 @@ func TestTheNumberOfAProcessHasItsSlot(t *testing.T) {
 	}
 }
 
-// All programs of a name are found by their numbers, and letters may be large or small.
+// All programs of a name are found, in the order of their numbers, in any case.
 func TestAllProgramsOfANameAreFound(t *testing.T) {
 	n := newNIC(t)
 	for id, name := range map[vm.ID]string{9: "pi", 3: "Pi", 5: "other", 7: "PI"} {
@@ -147,7 +148,7 @@ func TestAGuardThatIsUnloadedPassesNothing(t *testing.T) { // PANIC-7
 	}
 }
 
-// A load that fails in the machine, at the guard or in the driver leaves nothing of it.
+// A load that fails in the machine, at the guard or in the driver leaves nothing.
 func TestALoadThatFailsLeavesNothing(t *testing.T) {
 	huge := fmt.Sprintf("PROGRAM huge: VAR v[%d]; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN END; END;", 60_000)
 	n := newNIC(t)

@@ -11,7 +11,8 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// Messages that execute next to nothing would otherwise be free, and a stream of them would hold up the engine.
+// Messages that execute next to nothing would otherwise be free, and a stream of them would block
+// the engine.
 func TestEachMessageCostsItsDispatch(t *testing.T) { // PANIC-5
 	n := newNIC(t)
 	n.put(5, "PROGRAM p: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN END; END;")
@@ -41,7 +42,8 @@ func TestEachMessageCostsItsDispatch(t *testing.T) { // PANIC-5
 	}
 }
 
-// An activation sends ProgramSends messages and no more. The next activation may send as many again.
+// An activation sends ProgramSends messages and no more. The next activation may send as many
+// again.
 func TestAnActivationSendsNoMoreThanItMay(t *testing.T) { // PANIC-5
 	n := newNIC(t)
 	n.put(6, "PROGRAM sink: VAR all; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN all = all + 1 END; END;")
@@ -67,7 +69,7 @@ MESSAGE 1: BEGIN n = 0; WHILE n < PACKET[0] DO BEGIN n = n + 1; SEND n LEN 8 AS 
 	}
 }
 
-// A filter cannot wait for credit. It may not take away more than others earn back within a poll.
+// A filter cannot wait for credit. It may not take more than others earn back within a poll.
 func TestAFilterTakesNoMoreCreditThanAPollEarns(t *testing.T) { // PANIC-5, PANIC-7
 	n := newNIC(t)
 	n.put(5, "PROGRAM p: VAR i; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN i = 0; WHILE i < 2000 DO i = i + 1; PASS END; END;", guarding(guardedName))
@@ -91,7 +93,7 @@ func TestAFilterTakesNoMoreCreditThanAPollEarns(t *testing.T) { // PANIC-5, PANI
 	}
 }
 
-// A piece is a record of a message from a peer, with bytes that the peer chose.
+// piece returns a record of a message from a peer, with bytes that the peer chose.
 func piece(id uint32, length, offset uint16, bytes ...byte) wire.Record {
 	b := make(wire.Record, wire.ProgramLen+len(bytes))
 	(&wire.Program{Program: 5, Trigger: 1, ID: id, Offset: offset, Length: length}).Put(b, len(bytes))
@@ -104,8 +106,8 @@ type usedBuffers struct{ *lone }
 
 func (usedBuffers) TakeBuffer(n int) []byte { return slices.Repeat([]byte{0xee}, n) }
 
-// A peer may send two pieces for the same place. They add up to the length of the message, and leave
-// a part of it unwritten. That part must not show the bytes of another message.
+// A peer may send two pieces for the same place. Their lengths add up to that of the message, but
+// a part of it stays unwritten. That part must not show the bytes of another message.
 func TestPiecesOnOneAnotherShowNothingOfOtherMessages(t *testing.T) { // PANIC-18
 	n := newNIC(t)
 	n.nic = usedBuffers{n.engine}
@@ -120,7 +122,8 @@ func TestPiecesOnOneAnotherShowNothingOfOtherMessages(t *testing.T) { // PANIC-1
 	}
 }
 
-// The pieces of a message agree about its length, its program and its trigger. Together they are no longer than it.
+// The pieces of a message agree about its length, its program and its trigger. Together they are
+// no longer than it.
 func TestPiecesThatDisagreeAreCountedAndDropped(t *testing.T) { // PANIC-18
 	n := newNIC(t)
 	pr := &Peer{Endpoint: new(rel.Endpoint)}
@@ -156,7 +159,7 @@ func TestAPeerHasNoMoreThanItsWindow(t *testing.T) {
 	}
 }
 
-// bells is an engine that keeps which segments ring.
+// bells is an engine that records the segments that ring.
 type bells struct {
 	*lone
 	rung []uint32
@@ -164,7 +167,7 @@ type bells struct {
 
 func (b *bells) Rang(segment uint32) { b.rung = append(b.rung, segment) }
 
-// A process may wait for a flag to be set, or for a lock to be cleared. Both wake it.
+// A process may wait until a flag is set, or until a lock is cleared. Both wake it.
 func TestAProgramThatSetsAFlagOrClearsALockRings(t *testing.T) { // PANIC-24
 	for _, does := range []string{"SET FLAG", "CLEAR LOCK"} {
 		n := newNIC(t)
@@ -174,7 +177,8 @@ func TestAProgramThatSetsAFlagOrClearsALockRings(t *testing.T) { // PANIC-24
 			t.Fatal(err)
 		}
 		n.put(5, "PROGRAM p: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN "+does+" PACKET[0] END; END;")
-		for _, number := range []uint64{3*limits.SegmentWords + 7, 4 * limits.SegmentWords} { // there is no segment 4
+		// there is no segment 4
+		for _, number := range []uint64{3*limits.SegmentWords + 7, 4 * limits.SegmentWords} {
 			if err := n.Post(5, 1, words(number)); err != nil {
 				t.Fatal(err)
 			}

@@ -8,21 +8,25 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// Programs may have the time of an engine that has nothing else to do, and a tenth of it while it has (PANIC-5). The engine reads no clock,
-// so time is counted in instructions:
+// Programs may use all the time of an otherwise idle engine, and a tenth of the time of a busy
+// one (PANIC-5). The engine reads no clock, so time is counted in instructions:
 //
 //	a poll that has done nothing else   the credit is ProgramPoll
 //	one that has                        it grows by ProgramShare for each thing, up to ProgramPoll
 //	a message                           takes what it has executed and ProgramDispatch; Run stops when nothing is left
 //
-// An activation is not interrupted, so the credit may fall below zero by one; what follows then waits until it has been earned. What a
-// filter executes is taken too: it cannot wait, but what can waits the longer.
+// An activation is not interrupted, so the credit may fall below zero by one activation. Later
+// messages then wait until it has been earned. The instructions of a filter are charged too: a
+// filter cannot wait, but messages that can wait do so for longer.
 //
-// Three things end a program that will not end by itself. One activation has ProgramBudget instructions. Messages that follow from one another
-// within the NIC are counted, and the ProgramChain-th stops its sender: so does a program that sends to itself again and again. And a
-// program whose messages are refused ProgramRefusals times within ProgramFlood is stopped for a flood.
+// Three limits end a program that would not end by itself. One activation has ProgramBudget
+// instructions. Messages that follow from one another within the NIC are counted, and the
+// ProgramChain-th stops its sender; this also ends a program that sends to itself again and
+// again. A program whose messages are refused ProgramRefusals times within ProgramFlood is
+// stopped for a flood.
 
-// Run handles messages as far as the credit goes. work is how much else the poll has done. It returns how many it has handled.
+// Run handles messages as far as the credit allows. work is the number of other things that the
+// poll has done. Run returns the number of handled messages.
 func (t *Table) Run(work int) (handled int) {
 	t.earn(work)
 	for t.Pending() > 0 && (t.credit > 0 || t.cfg.Defect == mutate.ProgramUnmetered) && t.mayHandle() {
@@ -35,7 +39,7 @@ func (t *Table) Run(work int) (handled int) {
 	return handled
 }
 
-// earn adds to the credit what a poll has earned that has done so much.
+// earn adds to the credit what a poll with this work has earned.
 func (t *Table) earn(work int) {
 	if work == 0 {
 		t.credit = limits.ProgramPoll
@@ -44,25 +48,26 @@ func (t *Table) earn(work int) {
 	t.credit = min(t.credit+work*limits.ProgramShare, limits.ProgramPoll)
 }
 
-// Credit is how many instructions may be executed before more are earned. It is for tests.
+// Credit returns how many instructions may be executed before more are earned. It is for tests.
 func (t *Table) Credit() int { return t.credit }
 
-// Of the activations of a program the first timedWhole are timed, and of those behind them one in timedEvery, which stands for as many: to read the
-// clock twice takes longer than many an activation.
+// The first timedWhole activations of a program are timed. Later one in timedEvery is timed and
+// stands for as many: two readings of the clock take longer than many activations.
 const (
 	timedWhole = 64
 	timedEvery = 1 << timedBits
 	timedBits  = 4
 )
 
-// timing is of one activation.
+// timing is the timing of one activation.
 type timing struct {
-	stands int64 // for so many activations; 0: it is not timed
+	stands int64 // the number of activations that it represents; 0: not timed
 	begun  clock.Time
 }
 
-// timed begins to time an activation of a program. Which are timed is spread so that a program that does something else every so many times is
-// judged by all that it does: the fraction of a multiple of the golden ratio has no period.
+// timed begins to time an activation of a program. The timed activations are spread, so that a
+// program that does something else at regular intervals is judged by all its work: the fraction
+// of a multiple of the golden ratio has no period.
 func (t *Table) timed(l *loaded) (m timing) {
 	l.activated++
 	switch {
@@ -77,7 +82,8 @@ func (t *Table) timed(l *loaded) (m timing) {
 	return m
 }
 
-// charge does what follows from a message for a program: it has cost instructions and time, and a program that has gone too far is stopped.
+// charge accounts for a message that a program has handled: its instructions and its time. It
+// stops a program that has exceeded a limit.
 func (t *Table) charge(l *loaded, o vm.Outcome, m timing) {
 	t.sends = 0
 	t.credit -= limits.ProgramDispatch
@@ -97,7 +103,8 @@ func (t *Table) charge(l *loaded, o vm.Outcome, m timing) {
 	}
 }
 
-// outOfBudget reports whether a program has been stopped because an activation has used up its budget.
+// outOfBudget reports whether a program has been stopped because an activation has used up its
+// budget.
 func (t *Table) outOfBudget(id vm.ID) bool {
 	info, ok := t.machine.Info(id)
 	return ok && !info.Running && info.LastAbort == vm.OutOfBudget
@@ -118,8 +125,8 @@ func (t *Table) refuse(id vm.ID) {
 	}
 }
 
-// follows is how many messages of this NIC the next that is sent here follows from. ok is false if there must be no more: then the
-// program that would send it is stopped.
+// follows returns how many messages of this NIC precede the next local message in its chain. ok
+// is false if the chain must end: then the program that would send it is stopped.
 func (t *Table) follows(id vm.ID) (chain int, ok bool) {
 	if t.current == nil {
 		return 0, true

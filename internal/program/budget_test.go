@@ -58,7 +58,7 @@ func TestAProgramThatIsRefusedNowAndThenIsNoFlood(t *testing.T) {
 	}
 }
 
-// While a poll has other things to do, programs have ProgramShare instructions for each of them.
+// While a poll has other work, programs have ProgramShare instructions for each item of it.
 func TestProgramsHaveAShareOfABusyEngine(t *testing.T) { // PANIC-5
 	n := newNIC(t)
 	n.put(5, "PROGRAM p: VAR i; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN i = 0; WHILE i < 1000 DO i = i + 1 END; END;")
@@ -74,7 +74,7 @@ func TestProgramsHaveAShareOfABusyEngine(t *testing.T) { // PANIC-5
 		n.Run(work)
 	}
 	info, _ := n.Info(5)
-	earned := polls*work*limits.ProgramShare + limits.ProgramPoll // what the credit was at first
+	earned := polls*work*limits.ProgramShare + limits.ProgramPoll // plus the initial credit
 	if spent := int(info.Profile.Instructions); spent > earned+limits.ProgramPoll {
 		t.Errorf("in %d polls programs have executed %d instructions; they had earned %d", polls, spent, earned)
 	}
@@ -108,7 +108,8 @@ func TestWhatIsPreparedIsForgottenInTheEnd(t *testing.T) { // PANIC-2
 	}
 }
 
-// What replaces a program that is stopped begins anew; undone, it leaves the one before as it was.
+// The replacement of a stopped program begins anew. Undone, it leaves the program before as it
+// was.
 func TestWhatReplacesAStoppedProgramBeginsAnew(t *testing.T) { // PANIC-2
 	n := newNIC(t)
 	const source = "PROGRAM p: VAR n; TRIGGERS 1; BEGIN n = 5 END; MESSAGE 1: BEGIN n = n + 1; DISPLAY n; IF n = 7 THEN STOP END; END;"
@@ -144,7 +145,8 @@ func TestWhatReplacesAStoppedProgramBeginsAnew(t *testing.T) { // PANIC-2
 	}
 }
 
-// What a program has displayed in the place of another is not in the log of that when it is there again, however full that is.
+// Values that a program has displayed in the place of another are not in the other's log when
+// that is back, even if the log is full.
 func TestUndoneTheLogIsThatOfTheProgramBefore(t *testing.T) { // PANIC-26
 	n := newNIC(t)
 	const source = "PROGRAM p: VAR n; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN WHILE PACKETLEN > 0 AND n < 4096 DO BEGIN n = n + 1; DISPLAY n END; DISPLAY -1 END; END;"

@@ -10,8 +10,9 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// A process sends to a program by one command (PANIC-19, PANIC-22). It ends when its memory may be used again, or, if it asks for the
-// outcome, when the message has been handled. Where there is no room, commands wait in their order.
+// A process sends to a program by one command (PANIC-19, PANIC-22). The command ends when its
+// memory may be used again or, if it asks for the outcome, when the message has been handled. If
+// there is no room, commands wait in their order.
 
 // held is a command that waits for room.
 type held struct {
@@ -21,7 +22,7 @@ type held struct {
 	answer  bool
 }
 
-// Command takes a command of a process. The length is within prog.MaxMessage.
+// Command handles a command of a process. The length is at most prog.MaxMessage.
 func (t *Table) Command(r Request, to vm.Destination, length int, answer bool) {
 	h := held{r, to, length, answer}
 	if to.NIC == 0 || to.NIC == t.cfg.NIC {
@@ -44,7 +45,8 @@ func (t *Table) Command(r Request, to vm.Destination, length int, answer bool) {
 	}
 }
 
-// Post sends a message to a program of this NIC, of no process. One that no program would handle as things are is counted and refused.
+// Post sends a message that comes from no process to a program of this NIC. If no program would
+// handle it now, it is counted and refused.
 func (t *Table) Post(id vm.ID, trigger uint32, payload []byte) error {
 	if err := t.takes(id, trigger); err != nil {
 		t.count(vni.NICProgramsUnknown)
@@ -63,7 +65,8 @@ func (t *Table) Post(id vm.ID, trigger uint32, payload []byte) error {
 	return nil
 }
 
-// takes says why a program would not handle a message for a trigger, if it would not.
+// takes returns the reason why a program would not handle a message for a trigger; nil if it
+// would.
 func (t *Table) takes(id vm.ID, trigger uint32) error {
 	info, ok := t.Info(id)
 	if !ok {
@@ -100,7 +103,8 @@ func (t *Table) begun(h held) {
 	}
 }
 
-// begunTo sends the message of a command to a peer. A datagram would bring no outcome, so a command that asks for one goes reliably.
+// begunTo sends the message of a command to a peer. A datagram would bring no outcome, so a
+// command that asks for one is sent reliably.
 func (t *Table) begunTo(pr *Peer, h held) {
 	if !h.answer && pr.programs[h.to.Program].resident {
 		b := t.nic.TakeBuffer(h.length)
@@ -124,7 +128,7 @@ func (t *Table) begunTo(pr *Peer, h held) {
 	}
 }
 
-// unhold lets commands go on for which there is room now.
+// unhold continues commands for which there is room now.
 func (t *Table) unhold() {
 	for len(t.held) > 0 && t.hasRoom(t.held[0].length) {
 		h := t.held[0]
@@ -133,7 +137,7 @@ func (t *Table) unhold() {
 	}
 }
 
-// unholdTo is unhold for those to a peer.
+// unholdTo is unhold for commands to a peer.
 func (t *Table) unholdTo(pr *Peer) {
 	for len(pr.held) > 0 && pr.hasRoom(pr.held[0].length) {
 		h := pr.held[0]
@@ -142,7 +146,8 @@ func (t *Table) unholdTo(pr *Peer) {
 	}
 }
 
-// Forget lets go of a command that its process gives up, wherever it is. Its message may be handled all the same.
+// Forget releases a command that its process gives up, wherever it is. Its message may still be
+// handled.
 func (t *Table) Forget(r Request) {
 	is := func(h held) bool { return h.request == r }
 	t.held = slices.DeleteFunc(t.held, is)

@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// datagram is one for a program.
+// datagram returns a datagram for a program.
 func datagram(program, trigger uint32, payload ...byte) []byte {
 	b := make([]byte, wire.ProgramDatagramLen, wire.ProgramDatagramLen+len(payload))
 	d := wire.ProgramDatagram{Program: program, Trigger: trigger, From: 3}
@@ -20,7 +20,8 @@ const shower = "PROGRAM p: VAR n; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN n = n 
 
 func resident(s *Spec) { s.Resident = true }
 
-// What has asked a program in a driver is answered by a datagram, be it a program that is not resident or a process.
+// A program in a driver answers every asker by a datagram, even a program that is not resident,
+// or a process.
 func TestADatagramIsHandledByWhateverItIsFor(t *testing.T) {
 	n := newNIC(t)
 	n.put(5, shower, resident)
@@ -64,7 +65,7 @@ func TestDatagramsBeyondTheQueueAreLostAndCounted(t *testing.T) {
 	}
 }
 
-// Whatever comes as a datagram, the table keeps its limits, and each datagram is handled, lost, or no datagram.
+// For any datagrams, the table keeps its limits, and each datagram is handled, lost, or invalid.
 func FuzzDatagram(f *testing.F) {
 	f.Add(datagram(5, 1, 1, 2, 3), datagram(6, 1))
 	f.Add(datagram(5, 2), datagram(5, 1, make([]byte, 64)...)[:30])

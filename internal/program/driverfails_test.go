@@ -13,7 +13,7 @@ import (
 
 var errDriver = errors.New("the driver has failed")
 
-// failing is a program in a driver that fails at a step, and tells what it has done there.
+// failing is a program in a driver that fails at a step, and reports a given profile.
 type failing struct {
 	driven
 	at      string // Enter, Leave, Profile or Close; empty: none
@@ -38,7 +38,8 @@ func (d *failing) Profile() (vm.Profile, bool, error) { return d.profile, d.stop
 func (d *failing) Lost() (Losses, error)              { return d.lost, nil }
 func (d *failing) Close() error                       { return errors.Join(d.driven.Close(), d.fail("Close")) }
 
-// Whatever step of the driver fails, the error is told, each program there is closed once, and the NIC handles messages on.
+// Whichever step of the driver fails, the error is returned, each program there is closed once,
+// and the NIC goes on handling messages.
 func TestAFailureOfTheDriverIsToldAndLeavesNothing(t *testing.T) {
 	for _, step := range []string{"", "Enter", "Leave", "Profile", "Close"} {
 		for _, second := range []bool{false, true} { // which of the two fails
@@ -79,7 +80,7 @@ func TestAFailureOfTheDriverIsToldAndLeavesNothing(t *testing.T) {
 					t.Errorf("%s: closed %d and %d times; %v; %d in the machine", what, a.closed, b.closed, n.Leaks(), len(n.machine.IDs()))
 				}
 				err = errors.Join(told...)
-				never := step == "" || step == "Profile" // which only tools read
+				never := step == "" || step == "Profile" // read only by tools
 				if step == "Leave" && second && !undo {
 					never = true // it is closed where it is
 				}
@@ -91,7 +92,7 @@ func TestAFailureOfTheDriverIsToldAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// What a program has done in the driver counts once, wherever it goes on.
+// The work of a program in the driver counts once, wherever the program continues.
 func TestTheProfileInTheDriverCountsOnce(t *testing.T) {
 	n := newNIC(t)
 	a, b := &failing{}, &failing{}
@@ -161,7 +162,7 @@ func TestAProgramEntersTheDriverWhenItBegins(t *testing.T) {
 	}
 	n.put(6, shower)
 	n.Displayed(5, 44)
-	n.Displayed(6, 45) // which is not in the driver
+	n.Displayed(6, 45) // not in the driver
 	n.Displayed(7, 46)
 	if !slices.Equal(n.shown(5), []int64{44}) || len(n.shown(6)) != 0 {
 		t.Errorf("the programs have displayed %v and %v", n.shown(5), n.shown(6))
@@ -178,7 +179,7 @@ func TestAProgramEntersTheDriverWhenItBegins(t *testing.T) {
 	}
 }
 
-// A program in the driver that uses segments says which of them it does not find there.
+// A program in the driver that uses segments tells which of them it does not find there.
 func TestAProgramInTheDriverSaysWhichSegmentsItLacks(t *testing.T) {
 	const uses = "PROGRAM p: VAR v; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN GET v OFFSET 0 FROM 1 LEN 8 END; END;"
 	for source, want := range map[string]string{uses: "one is apart; three is apart", oldSource: ""} {
@@ -208,7 +209,8 @@ func TestAProgramInTheDriverSaysWhichSegmentsItLacks(t *testing.T) {
 	}
 }
 
-// A message that executes nothing costs its dispatch alone, whatever the message before has executed.
+// A message that executes nothing costs only its dispatch, whatever the message before has
+// executed.
 func TestAMessageThatExecutesNothingCostsItsDispatchAlone(t *testing.T) { // PANIC-5
 	n := newNIC(t)
 	n.put(6, "PROGRAM p: VAR i; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN i = 0; WHILE i < 100 DO i = i + 1 END; END;")

@@ -9,15 +9,19 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// A program that guards a process sees each message for it first, whichever way that comes (internal/nic/arrived.go), and ends in PASS or
-// DROP. Of a message that is too long to have come whole there is no packet: PACKETLEN is 0. Whatever keeps a filter from a verdict
-// drops the message: an error, and a filter that was stopped for one, or a forged message could make way for the next.
+// A program that guards a process sees each message for the process first, on every path
+// (internal/nic/arrived.go), and ends in PASS or DROP. If a message is too long to have arrived
+// whole, there is no packet: PACKETLEN is 0. If anything keeps a filter from a verdict, the
+// message is dropped. That includes an error, and a filter that was stopped for one. Otherwise a
+// forged message could make way for the next.
 //
-// A process has one guard. A second would have the first judge nothing, so it is refused: also while a guard is prepared, or has been replaced
-// and may come back. What replaces a guard guards on.
+// A process has one guard. With a second, the first would judge nothing, so the second is
+// refused. This also holds while a guard is prepared, or has been replaced and may come back. The
+// replacement of a guard guards as well.
 
-// mayGuard refuses a program that is to guard a process which another guards. One that replaces a guard, and names no process, is given
-// the process of that, and the trigger: a process loses its guard when that is unloaded, not by the way.
+// mayGuard refuses a program for a process that another program guards. A program that replaces a
+// guard and names no process gets the process and the trigger of that guard: a process loses its
+// guard by an unload, not as a side effect.
 func (t *Table) mayGuard(s *Spec, old *loaded) error {
 	if old != nil {
 		if err := t.mayEnd(&old.spec, s.Owner, s.GuardAny); err != nil {
@@ -28,7 +32,8 @@ func (t *Table) mayGuard(s *Spec, old *loaded) error {
 		s.Guards, s.Trigger = old.spec.Guards, old.spec.Trigger
 		s.Outgoing = old.spec.Outgoing
 		if _, ok := s.Module.Find(s.Trigger); !ok {
-			return fmt.Errorf("it replaces the guard of %v, and has no trigger %d to see messages by", s.Guards, s.Trigger)
+			return fmt.Errorf("it replaces the guard of %v, and has no trigger %d to see messages by",
+				s.Guards, s.Trigger)
 		}
 	}
 	if s.Guards.IsZero() || t.cfg.Defect == mutate.GuardForgotten {
@@ -38,7 +43,9 @@ func (t *Table) mayGuard(s *Spec, old *loaded) error {
 		return err
 	}
 	if !s.Outgoing && s.Module.Delays() {
-		return fmt.Errorf("%w: it delays messages (PASS AFTER), and is to guard messages to %v; expected a guard of outgoing messages", ErrDelays, s.Guards)
+		return fmt.Errorf(
+			"%w: it delays messages (PASS AFTER), and is to guard messages to %v; expected a guard of outgoing messages",
+			ErrDelays, s.Guards)
 	}
 	return t.unguarded(s, old)
 }
@@ -46,7 +53,8 @@ func (t *Table) mayGuard(s *Spec, old *loaded) error {
 // unguarded refuses a guard for a place that another program has, or will have.
 func (t *Table) unguarded(s *Spec, old *loaded) error {
 	refuse := func(id vm.ID, by *Spec) error {
-		return fmt.Errorf("%w: program %d (%s) guards %v; unload or replace that", ErrGuarded, id, by.Module.Name, s.gate())
+		return fmt.Errorf("%w: program %d (%s) guards %v; unload or replace that",
+			ErrGuarded, id, by.Module.Name, s.gate())
 	}
 	if by := t.loaded[t.guards[s.gate()]]; by != nil && by != old {
 		return refuse(by.id, &by.spec)
@@ -62,7 +70,7 @@ func (t *Table) unguarded(s *Spec, old *loaded) error {
 	return nil
 }
 
-// A gate is where a guard stands: before a process, or on its way out.
+// A gate is the place of a guard: before a process, or on its way out.
 type gate struct {
 	process  vni.Name
 	outgoing bool
@@ -76,10 +84,10 @@ func (g gate) String() string {
 	return g.process.String()
 }
 
-// gate is where a program is to guard; zero: nowhere.
+// gate returns the place where a program is to guard; zero: nowhere.
 func (s *Spec) gate() gate { return gate{s.Guards, s.Outgoing && !s.Guards.IsZero()} }
 
-// setGuard lets a program judge the messages at its gate, if it guards one.
+// setGuard installs a program as the judge of the messages at its gate, if it guards one.
 func (t *Table) setGuard(l *loaded) {
 	if l.spec.Guards.IsZero() {
 		return
@@ -106,7 +114,8 @@ func (t *Table) unguard(l *loaded) {
 	t.nic.Guard(l.spec.Guards, nil, Whose{})
 }
 
-// auditGuards says whether a program is listed as a guard and judges nothing, or the other way round.
+// auditGuards returns an error if a program is listed as a guard and judges nothing, or judges
+// and is not listed.
 func (t *Table) auditGuards() error {
 	n := 0
 	for _, id := range t.ids() {
@@ -115,7 +124,8 @@ func (t *Table) auditGuards() error {
 			continue
 		}
 		if n++; t.guards[l.spec.gate()] != id {
-			return fmt.Errorf("programs: %d is to guard %v, and program %d judges there", id, l.spec.gate(), t.guards[l.spec.gate()])
+			return fmt.Errorf("programs: %d is to guard %v, and program %d judges there",
+				id, l.spec.gate(), t.guards[l.spec.gate()])
 		}
 	}
 	if n != len(t.guards) {
@@ -124,7 +134,7 @@ func (t *Table) auditGuards() error {
 	return nil
 }
 
-// guard is the filter that a program is.
+// guard returns the filter function of a program.
 func (t *Table) guard(id vm.ID, trigger uint32) GuardFunc {
 	return func(nic uint64, payload []byte) (drop bool) {
 		t.count(vni.NICProgramsFiltered)
@@ -142,7 +152,7 @@ func (t *Table) guard(id vm.ID, trigger uint32) GuardFunc {
 	}
 }
 
-// judge activates a guard for a message, which cannot wait for the credit that this takes.
+// judge activates a guard for a message, which cannot wait until the needed credit is there.
 func (t *Table) judge(l *loaded, m *vm.Message) vm.Outcome {
 	timed := t.timed(l)
 	o := t.machine.Dispatch(m)
@@ -151,5 +161,5 @@ func (t *Table) judge(l *loaded, m *vm.Message) vm.Outcome {
 	return o
 }
 
-// passes is the verdict of a filter's activation.
+// passes returns the verdict of a filter's activation.
 func passes(o vm.Outcome) bool { return o == vm.Passed || o == vm.Awaiting }

@@ -22,7 +22,7 @@ func processName(s string) vni.Name {
 	return name
 }
 
-// oddSource is a filter that passes odd bytes, evenSource one that passes even ones.
+// oddSource is a filter that passes odd bytes, evenSource one that passes even bytes.
 const (
 	oddSource  = "PROGRAM odd: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN IF PACKETBYTE[0] % 2 = 1 THEN PASS; DROP END; END;"
 	evenSource = "PROGRAM even: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN IF PACKETBYTE[0] % 2 = 0 THEN PASS; DROP END; END;"
@@ -32,7 +32,7 @@ func guarding(name vni.Name) func(*Spec) { return func(s *Spec) { s.Guards, s.Tr
 
 func replacing(s *Spec) { s.Replace = true }
 
-// passed lists which of the bytes 1 and 2 pass the guard of a process.
+// passed returns which of the bytes 1 and 2 pass the guard of a process.
 func (n *nicTest) passed(name vni.Name) (all []byte) {
 	f := n.engine.guards[name]
 	for _, b := range []byte{1, 2} {
@@ -43,7 +43,8 @@ func (n *nicTest) passed(name vni.Name) (all []byte) {
 	return all
 }
 
-// wantPassed holds what passes the guard of a process against what should, and the table against itself.
+// wantPassed compares the bytes that pass the guard of a process with the expected ones, and
+// audits the table.
 func (n *nicTest) wantPassed(when string, name vni.Name, want ...byte) {
 	n.t.Helper()
 	if got := n.passed(name); !slices.Equal(got, want) {
@@ -54,7 +55,7 @@ func (n *nicTest) wantPassed(when string, name vni.Name, want ...byte) {
 	}
 }
 
-// wantGuarded expects that a guard is refused because of a program, which is named.
+// wantGuarded expects that a guard is refused because of a program, which the error names.
 func (n *nicTest) wantGuarded(when string, s Spec, by string) {
 	n.t.Helper()
 	_, _, err := n.Load(s)
@@ -103,7 +104,8 @@ func TestAGuardThatIsBeingLoadedIsTheOnlyOne(t *testing.T) {
 	n.wantPassed("when that has been taken back", guardedName, 2)
 }
 
-// A guard that another program has replaced may come back until that is settled, so its process can have no other until then.
+// A guard that another program has replaced may come back until the replacement is settled, so
+// its process can have no other guard until then.
 func TestAGuardThatMayComeBackIsTheOnlyOne(t *testing.T) {
 	n := newNIC(t)
 	n.put(10, oddSource, guarding(guardedName))
@@ -125,7 +127,8 @@ func TestAGuardThatMayComeBackIsTheOnlyOne(t *testing.T) {
 	n.wantPassed("when it has been", otherName, 1, 2)
 }
 
-// Nor does a guard come back when what has replaced it was unloaded: then the process may have another, which undoing leaves alone.
+// A guard does not come back if its replacement was unloaded. Then the process may have another
+// guard, which the undo leaves alone.
 func TestAGuardThatCannotComeBackLeavesItsPlaceToAnother(t *testing.T) {
 	n := newNIC(t)
 	n.put(10, oddSource, guarding(guardedName))
@@ -147,8 +150,8 @@ func TestAGuardThatCannotComeBackLeavesItsPlaceToAnother(t *testing.T) {
 	n.wantPassed("when the replacement is undone", guardedName, 1)
 }
 
-// What replaces a guard guards the same process, whether that is said again or not: a process loses its guard when that is unloaded. There is
-// no moment at which the process has none.
+// The replacement of a guard guards the same process, whether the request says so or not: a
+// process loses its guard when that is unloaded. At no moment does the process lack a guard.
 func TestWhatReplacesAGuardGuards(t *testing.T) {
 	for said, more := range map[string]func(*Spec){"said again": guarding(guardedName), "not said": func(*Spec) {}} {
 		n := newNIC(t)
@@ -189,7 +192,8 @@ func TestWhatReplacesAGuardMustHaveItsTrigger(t *testing.T) {
 	n.wantPassed("with the guard that has stayed", guardedName, 1)
 }
 
-// A guard that is not started, or that was stopped, drops everything: it is a filter without a verdict.
+// A guard that is not started, or that was stopped, drops everything: it is a filter without a
+// verdict.
 func TestAGuardThatDoesNotRunPassesNothing(t *testing.T) {
 	n := newNIC(t)
 	n.put(10, oddSource, guarding(guardedName), func(s *Spec) { s.Start = false })
@@ -214,7 +218,8 @@ func TestAPreparedGuardThatIsForgottenGuardsNothing(t *testing.T) {
 	n.wantPassed("with another", guardedName, 2)
 }
 
-// A guard that sends to the process that it guards judges its own message, too: that follows from the one before, as any of this NIC does.
+// A guard that sends to the process that it guards judges its own message, too. That message
+// follows from the one before, like every message of this NIC.
 func TestAGuardThatJudgesItsOwnMessagesForEverIsStopped(t *testing.T) { // PANIC-5
 	n := newNIC(t)
 	n.engine.process = guardedName
@@ -227,7 +232,8 @@ func TestAGuardThatJudgesItsOwnMessagesForEverIsStopped(t *testing.T) { // PANIC
 	}
 }
 
-// A filter's verdicts are counted: those of the version that it has replaced, too, and those of a version that is taken back.
+// A filter's verdicts are counted, including those of the version that it has replaced, and of a
+// version that is undone.
 func TestWhatAGuardDropsIsCounted(t *testing.T) {
 	n := newNIC(t)
 	want := func(when string, dropped uint64) {

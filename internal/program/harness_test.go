@@ -12,19 +12,20 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// lone is the engine of a NIC that knows no other. Its clock stands unless a test moves it, or has it go on with each look at it.
+// lone is the engine of a NIC that knows no other. Its clock stands still unless a test moves it,
+// or sets a step for each reading.
 type lone struct {
 	now    clock.Time
 	step   time.Duration
 	guards map[vni.Name]GuardFunc
 	ways   map[vni.Name]OutgoingFunc
-	users  map[vni.Name]string // of the processes that are there
+	users  map[vni.Name]string // of the existing processes
 	ended  map[Request]vni.Status
 	told   map[Request]vm.Outcome
 	given  []Arrival  // to processes
 	bare   []vni.Name // processes that have lost their guard
 
-	process vni.Name // that programs send to; zero: one that has no guard
+	process vni.Name // the process that programs send to; zero: one without a guard
 }
 
 func (e *lone) Now() clock.Time                  { return e.now }
@@ -98,7 +99,7 @@ func (n *nicTest) put(id vm.ID, source string, more ...func(*Spec)) {
 	}
 }
 
-// run polls until nothing waits, at most so often.
+// run polls until nothing waits, at most most times.
 func (n *nicTest) run(most int) (polls int) {
 	for ; n.Pending() > 0 && polls < most; polls++ {
 		n.Run(0)
@@ -109,7 +110,7 @@ func (n *nicTest) run(most int) (polls int) {
 	return polls
 }
 
-// shown is what a program has displayed.
+// shown returns the values that a program has displayed.
 func (n *nicTest) shown(id vm.ID) []int64 {
 	n.t.Helper()
 	values, _, err := n.Log(id, 0)
@@ -119,7 +120,7 @@ func (n *nicTest) shown(id vm.ID) []int64 {
 	return values
 }
 
-// words is a message of words.
+// words returns a message of words.
 func words(all ...uint64) (b []byte) {
 	for _, w := range all {
 		b = binary.LittleEndian.AppendUint64(b, w)

@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// The id of this NIC means this NIC, as 0 does. A NIC that is not known cannot be reached.
+// The id of this NIC means this NIC, as 0 does. An unknown NIC cannot be reached.
 func TestTheIDOfThisNICMeansThisNIC(t *testing.T) {
 	n, e := newNeighbour(t)
 	n.put(5, shower)
@@ -41,7 +41,7 @@ func TestTheIDOfThisNICMeansThisNIC(t *testing.T) {
 	}
 }
 
-// The NIC is quiet when no message waits, no command, and no answer is due.
+// The NIC is quiet when no message and no command waits, and no answer is due.
 func TestTheNICIsQuietWhenNothingIsUnderWay(t *testing.T) {
 	n, e := newNeighbour(t)
 	n.put(5, shower)
@@ -51,7 +51,7 @@ func TestTheNICIsQuietWhenNothingIsUnderWay(t *testing.T) {
 		t.Errorf("an answer is due, and it is quiet: %v, %v, %v", n.Quiet(), n.Leaks(), e.Peer(9).Leaks())
 	}
 	other := &command{}
-	n.Forget(other) // which is nowhere
+	n.Forget(other) // an unknown command
 	if len(n.asked) != 1 {
 		t.Error("the end of another command ends the wait for an answer")
 	}
@@ -74,7 +74,7 @@ func TestTheNICIsQuietWhenNothingIsUnderWay(t *testing.T) {
 	}
 }
 
-// An observer that wants to know nothing is asked nothing.
+// An observer may leave out any function.
 func TestAnObserverMayLeaveOutAnyFunction(t *testing.T) {
 	n := newNIC(t)
 	if err := n.AddSegment(1, vni.AlignedBytes(8+SegmentTail)); err != nil {
@@ -93,7 +93,8 @@ MESSAGE 1: BEGIN DISPLAY v; DELIVER v OFFSET 0 INTO 1 LEN 1; SEND v LEN 1 AS 2 T
 	}
 }
 
-// While the credit is used up nothing is handled. An activation may go below zero, and is paid for by what the NIC does besides.
+// While the credit is used up, nothing is handled. An activation may drive it below zero, and the
+// NIC's other work pays for it.
 func TestNothingIsHandledWithoutCredit(t *testing.T) { // PANIC-5
 	n := newNIC(t)
 	n.put(5, shower)
@@ -115,7 +116,7 @@ func TestNothingIsHandledWithoutCredit(t *testing.T) { // PANIC-5
 	}
 }
 
-// The longest name is taken, and a name that is longer is not.
+// The longest name is accepted, and a longer name is not.
 func TestTheLongestNameOfAProgramIsTold(t *testing.T) {
 	_, e, tell := newTeller(t)
 	longest := strings.Repeat("n", prog.MaxName)

@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// host is the table as the machine sees it: what programs ask of their NIC (vm.Host).
+// host is the table in the view of the machine: the requests of programs to their NIC (vm.Host).
 type host Table
 
 var _ vm.Host = (*host)(nil)
@@ -24,7 +24,7 @@ func (h *host) Lookup(of prog.SymbolKind, name string, nic uint64) (number int64
 	return h.table().Lookup(of, name, nic)
 }
 
-// Lookup finds what a name stands for: the number of a program of a NIC, or the id of a node.
+// Lookup returns the meaning of a name: the number of a program of a NIC, or the id of a node.
 func (t *Table) Lookup(of prog.SymbolKind, name string, nic uint64) (number int64, ok bool) {
 	if of == prog.NodeName {
 		nic, ok := t.nodeNamed(name)
@@ -34,7 +34,7 @@ func (t *Table) Lookup(of prog.SymbolKind, name string, nic uint64) (number int6
 	return int64(id), ok
 }
 
-// Members implements vm.Host: programs of this NIC and of those with which a session is open.
+// Members implements vm.Host: it visits programs of this NIC and of NICs with an open session.
 func (h *host) Members(from vm.ID, name string, visit func(vm.Destination)) {
 	t := h.table()
 	if id, ok := t.named(name); ok && id != from {
@@ -47,7 +47,8 @@ func (h *host) Members(from vm.ID, name string, visit func(vm.Destination)) {
 	}
 }
 
-// Send implements vm.Host: the message is in a queue here, in the window of a peer, or waits for room there when Send returns.
+// Send implements vm.Host. When it returns, the message is in a queue here, in the window of a
+// peer, or waits for room there.
 func (h *host) Send(from vm.ID, to vm.Destination, payload []byte) bool {
 	t := h.table()
 	t.sends++
@@ -89,7 +90,8 @@ func (t *Table) sendHere(from vm.ID, to vm.Destination, payload []byte) bool {
 	return true
 }
 
-// sendDatagram sends to a resident program: at most once, and perhaps not at all. One that cannot leave is lost.
+// sendDatagram sends to a resident program: at most once, and perhaps not at all. A datagram that
+// cannot leave is lost.
 func (t *Table) sendDatagram(pr *Peer, from vm.ID, to vm.Destination, payload []byte) bool {
 	b := pr.Datagram(wire.ServiceProgram, wire.ProgramDatagramLen+len(payload))
 	if b == nil {
@@ -110,7 +112,8 @@ func (h *host) Display(from vm.ID, value int64) {
 	h.table().observeDisplayed(from, value)
 }
 
-// Deliver implements vm.Host (PANIC-32). Host memory is near, so the bytes have moved when it returns.
+// Deliver implements vm.Host (PANIC-32). Host memory is near, so the bytes have moved when it
+// returns.
 func (h *host) Deliver(tr vm.Transfer, data []byte) vm.Status {
 	part, ok := h.table().within(tr, len(data))
 	if !ok {
@@ -131,7 +134,7 @@ func (h *host) Get(tr vm.Transfer, into []byte) vm.Status {
 	return vm.Done
 }
 
-// within returns the part of a segment that a transfer is about.
+// within returns the part of a segment for a transfer.
 func (t *Table) within(tr vm.Transfer, n int) ([]byte, bool) {
 	s := t.segmentOf(tr.Segment)
 	if s == nil {

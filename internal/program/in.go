@@ -8,7 +8,8 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// Record takes a message from a peer, or a piece of one (PANIC-18). It is handled in Run, in its turn.
+// Record handles a message from a peer, or a piece of one (PANIC-18). Run handles the message in
+// its turn.
 func (t *Table) Record(pr *Peer, rec wire.Record) {
 	head, payload := rec.Program(), rec.Payload()
 	m := pr.assemblies[head.ID]
@@ -17,8 +18,9 @@ func (t *Table) Record(pr *Peer, rec wire.Record) {
 			return
 		}
 	}
-	if len(m.Payload) != int(head.Length) || m.got+len(payload) > len(m.Payload) || m.Program != vm.ID(head.Program) || m.Trigger != head.Trigger {
-		t.count(vni.DropFormat) // of one message, all pieces say the same
+	if len(m.Payload) != int(head.Length) || m.got+len(payload) > len(m.Payload) ||
+		m.Program != vm.ID(head.Program) || m.Trigger != head.Trigger {
+		t.count(vni.DropFormat) // all pieces of one message state the same
 		return
 	}
 	if m.got == 0 && len(payload) < len(m.Payload) { // the first piece of several
@@ -40,11 +42,11 @@ func (t *Table) Record(pr *Peer, rec wire.Record) {
 	}
 }
 
-// begin makes the message of which the first piece has come, if the peer has room for it.
+// begin makes a message for its first piece, if the peer has room for it.
 func (t *Table) begin(pr *Peer, head *wire.Program) *message {
 	n := int(head.Length)
 	if pr.used+cost(n) > limits.ProgramWindow && t.cfg.Defect != mutate.ProgramRoomUnchecked {
-		t.count(vni.DropFormat) // no correct NIC sends such
+		t.count(vni.DropFormat) // no correct NIC sends such a message
 		return nil
 	}
 	m := t.newMessage(n)
@@ -54,9 +56,10 @@ func (t *Table) begin(pr *Peer, head *wire.Program) *message {
 	return m
 }
 
-// assemble keeps a message of which more pieces come.
+// assemble keeps a message of which more pieces follow.
 func (t *Table) assemble(pr *Peer, id uint32, m *message) {
-	clear(m.Payload) // of pieces that lie on one another, what another message has left there must not show
+	// If pieces overlap, the bytes of an earlier message must not show.
+	clear(m.Payload)
 	if pr.assemblies == nil {
 		pr.assemblies = make(map[uint32]*message)
 	}
@@ -64,8 +67,9 @@ func (t *Table) assemble(pr *Peer, id uint32, m *message) {
 	pr.assemblies[id] = m
 }
 
-// Datagram takes a message for a resident program, or one of a program that resides in a driver: that answers by datagrams alone, whatever
-// has asked it. What finds no room is lost, as it might have been on its way.
+// Datagram handles a message for a resident program, or one from a program that resides in a
+// driver. Such a program answers only by datagrams, whatever has asked it. A message without room
+// is lost, as it might have been on its way.
 func (t *Table) Datagram(nic uint64, b []byte) {
 	d, payload, err := wire.ParseProgramDatagram(b)
 	if err != nil {

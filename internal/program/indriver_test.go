@@ -15,8 +15,8 @@ type driven struct {
 	data    []int64
 	entered int
 	closed  int
-	stopped bool  // what Leave and Profile say
-	fails   error // what Borrow says
+	stopped bool  // result of Leave and Profile
+	fails   error // error of Borrow
 }
 
 func (d *driven) Enter(data []int64) error {
@@ -46,7 +46,8 @@ func (n *nicTest) reside(replace bool) (key uint64, d *driven) {
 	return key, d
 }
 
-// A program in the driver has descriptors there. Whatever ends the program, the table closes it, and does so once.
+// A program in the driver has descriptors there. However the program ends, the table closes it
+// exactly once.
 func TestAProgramInTheDriverIsClosedOnceWhateverEndsIt(t *testing.T) {
 	type keys struct{ first, second uint64 }
 	for what, end := range map[string]func(n *nicTest, k keys) error{
@@ -86,7 +87,7 @@ func TestAProgramInTheDriverIsClosedOnceWhateverEndsIt(t *testing.T) {
 	}
 }
 
-// only returns an error that is not the one that is expected.
+// only returns err unless it is the expected error.
 func only(want, err error) error {
 	if errors.Is(err, want) {
 		return nil
@@ -94,7 +95,8 @@ func only(want, err error) error {
 	return errors.Join(errors.New("expected: "+want.Error()), err)
 }
 
-// A preparation that never goes live is closed too, and a second program in the driver is refused.
+// A preparation that never goes live is closed too, and a second program in the driver is
+// refused.
 func TestAPreparedProgramInTheDriverIsClosedOnce(t *testing.T) {
 	for what, end := range map[string]func(n *nicTest, key uint64) error{
 		"undone": func(n *nicTest, key uint64) error { return n.Undo(key) },
@@ -115,7 +117,7 @@ func TestAPreparedProgramInTheDriverIsClosedOnce(t *testing.T) {
 	}
 }
 
-// Programs that are prepared take places. As many as there may be are loaded, and none beyond.
+// Prepared programs take places. The largest allowed number is loaded, and none beyond.
 func TestPreparedProgramsCountAgainstTheLimit(t *testing.T) {
 	n := newNIC(t)
 	for id := range vm.ID(limits.Programs - 2) {
@@ -150,7 +152,7 @@ func TestPreparedProgramsCountAgainstTheLimit(t *testing.T) {
 	}
 }
 
-// Undone, a program goes on where it was: in the driver, with the variables of the one that took its place.
+// Undone, a program continues where it was: in the driver, with the variables of its replacement.
 func TestUndoneAProgramIsInTheDriverAgain(t *testing.T) {
 	n := newNIC(t)
 	first, a := n.reside(false)
@@ -173,7 +175,8 @@ func TestUndoneAProgramIsInTheDriverAgain(t *testing.T) {
 	}
 }
 
-// A program that stopped in the driver has stopped, whoever finds out first, and what replaces it begins anew.
+// A program that stopped in the driver has stopped, however that is noticed first, and its
+// replacement begins anew.
 func TestAProgramThatStoppedInTheDriverHasStopped(t *testing.T) {
 	for what, look := range map[string]func(n *nicTest){
 		"a list":        func(n *nicTest) { n.List() },
@@ -202,14 +205,15 @@ func TestAProgramThatStoppedInTheDriverHasStopped(t *testing.T) {
 	}
 }
 
-// messageFor is a message for trigger 1 of a program.
+// messageFor returns a message for trigger 1 of a program.
 func (n *nicTest) messageFor(id vm.ID) *message {
 	m := n.newMessage(0)
 	m.Program, m.Trigger = id, 1
 	return m
 }
 
-// Another processor may be at the variables for too long. The message is lost, and its sender is not told that it was handled.
+// Another processor may use the variables for too long. The message is lost, and its sender is
+// not told that it was handled.
 func TestAMessageThatFindsNoVariablesIsLostAndCounted(t *testing.T) {
 	n := newNIC(t)
 	key, d := n.reside(false)

@@ -10,10 +10,10 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// log is what a program has displayed, the last ProgramLog values (PANIC-26).
+// log holds the last ProgramLog values that a program has displayed (PANIC-26).
 type log struct {
 	values []int64 // a ring, when it is full
-	next   int     // where the oldest is then
+	next   int     // index of the oldest in a full ring
 	total  uint64
 }
 
@@ -27,7 +27,8 @@ func (l *log) add(v int64) {
 	l.next = (l.next + 1) % limits.ProgramLog
 }
 
-// Log returns what a program has displayed from its n-th value on, as far as that is kept, and the number of the first returned.
+// Log returns the values that a program has displayed from its n-th value on, as far as they are
+// kept, and the number of the first returned value.
 func (t *Table) Log(id vm.ID, from uint64) (values []int64, first uint64, err error) {
 	l := t.loaded[id]
 	if l == nil {
@@ -41,20 +42,20 @@ func (t *Table) Log(id vm.ID, from uint64) (values []int64, first uint64, err er
 	return values, first, nil
 }
 
-// An Info is what is to be said of a program.
+// An Info is the description of a program for tools.
 type Info struct {
 	vm.Info
 	Spec     Spec
 	Shown    uint64 // values that it has displayed
-	Dropped  uint64 // messages that it has kept from the process that it guards, or refused it
+	Dropped  uint64 // messages that it has kept from the process that it guards, or refused to send
 	Delayed  uint64 // messages of the process that it guards
 	InDriver bool   // it resides in the driver of the link
 	Unbegun  bool   // its initialisation was aborted
-	Lacks    string // which segments it does not find there, and why
-	Lost     Losses // there, since it came
+	Lacks    string // the segments that it does not find there, and why
+	Lost     Losses // losses there, since it arrived
 }
 
-// State is what may be done with the program, in a word.
+// State returns the state of the program in a word.
 func (i *Info) State() string {
 	switch {
 	case i.Running:
@@ -65,7 +66,7 @@ func (i *Info) State() string {
 	return "loaded"
 }
 
-// List lists the programs by number.
+// List returns the programs by number.
 func (t *Table) List() (l []Info) {
 	for _, id := range t.ids() {
 		info, _ := t.Info(id)
@@ -74,7 +75,7 @@ func (t *Table) List() (l []Info) {
 	return l
 }
 
-// Info describes a program.
+// Info returns the description of a program.
 func (t *Table) Info(id vm.ID) (Info, bool) {
 	l := t.loaded[id]
 	if l == nil {
@@ -84,15 +85,19 @@ func (t *Table) Info(id vm.ID) (Info, bool) {
 	info, ok := t.machine.Info(id)
 	info.Profile.Add(&there)
 	info.LastAbort = info.Profile.LastCause
-	i := Info{Info: info, Spec: l.spec, Shown: l.log.total, Dropped: l.dropped, Delayed: l.delayed, InDriver: l.inDriver, Unbegun: l.unbegun, Lacks: t.lacks(l)}
+	i := Info{
+		Info: info, Spec: l.spec, Shown: l.log.total, Dropped: l.dropped, Delayed: l.delayed, InDriver: l.inDriver,
+		Unbegun: l.unbegun, Lacks: t.lacks(l),
+	}
 	if l.inDriver {
-		i.Lost, _ = l.resident.Lost() // as of the profile there, nothing is said of what cannot be read
+		// As with the profile there, unreadable values are left out.
+		i.Lost, _ = l.resident.Lost()
 	}
 	return i, ok
 }
 
-// FindAll returns the numbers of all programs with a name, in ascending order. As in PDL, the case of
-// letters does not count.
+// FindAll returns the numbers of all programs with a name, in ascending order. As in PDL, case
+// does not matter.
 func (t *Table) FindAll(name string) (ids []vm.ID) {
 	for _, id := range t.ids() {
 		if strings.EqualFold(t.loaded[id].spec.Module.Name, name) {
@@ -102,7 +107,7 @@ func (t *Table) FindAll(name string) (ids []vm.ID) {
 	return ids
 }
 
-// Audit says which of its limits the table does not keep, if any.
+// Audit returns an error if the table exceeds a limit.
 func (t *Table) Audit() error {
 	local := 0
 	for _, m := range t.queue[t.head:] {
@@ -111,7 +116,8 @@ func (t *Table) Audit() error {
 		}
 	}
 	if local != t.local || local > limits.ProgramQueue {
-		return fmt.Errorf("programs: %d bytes of this NIC's messages wait, %d are counted, at most %d", local, t.local, limits.ProgramQueue)
+		return fmt.Errorf("programs: %d bytes of this NIC's messages wait, %d are counted, at most %d",
+			local, t.local, limits.ProgramQueue)
 	}
 	if t.credit < -3*limits.ProgramPoll {
 		return fmt.Errorf("programs: they have executed %d instructions more than they may", -t.credit)
@@ -125,16 +131,20 @@ func (t *Table) Audit() error {
 	return nil
 }
 
-// Audit says which of its limits a peer does not keep, if any.
+// Audit returns an error if a peer exceeds a limit.
 func (pr *Peer) Audit() error {
-	if pr.used > limits.ProgramWindow || pr.inFlight > limits.ProgramWindow || pr.waiting > limits.ProgramWaiting || min(pr.used-pr.owed, pr.owed, pr.inFlight, pr.waiting) < 0 {
-		return fmt.Errorf("peer %v has %d bytes of messages to programs here, %d of them handled, and %d there; %d wait", nicid.ID(pr.NIC()), pr.used, pr.owed, pr.inFlight, pr.waiting)
+	if pr.used > limits.ProgramWindow || pr.inFlight > limits.ProgramWindow ||
+		pr.waiting > limits.ProgramWaiting || min(pr.used-pr.owed, pr.owed, pr.inFlight, pr.waiting) < 0 {
+		return fmt.Errorf(
+			"peer %v has %d bytes of messages to programs here, %d of them handled, and %d there; %d wait",
+			nicid.ID(pr.NIC()), pr.used, pr.owed, pr.inFlight, pr.waiting)
 	}
 	return nil
 }
 
-// Room is what the messages to a NIC's programs have taken of its window, and what those of it that were handled here have yet to be given
-// back; when nothing is under way, the one here is the other there.
+// Room returns the window room that the messages to a NIC's programs have taken. It also returns
+// the room of that NIC's messages that were handled here, and which has not been returned yet.
+// When nothing is in flight, taken on one NIC equals owed on the other.
 func (t *Table) Room(nic uint64) (taken, owed int) {
 	if pr := t.nic.Peer(nic); pr != nil {
 		return pr.inFlight, pr.owed
@@ -142,22 +152,27 @@ func (t *Table) Room(nic uint64) (taken, owed int) {
 	return 0, 0
 }
 
-// Leaks says what is left; nothing may be when no message is under way.
+// Leaks returns an error if something is left. There may be nothing when no message is in flight.
 func (t *Table) Leaks() error {
 	if t.Quiet() && len(t.prepared) == 0 && t.local == 0 {
 		return nil
 	}
-	return fmt.Errorf("programs: %d messages wait, %d commands, %d answers, %d preparations", t.Pending(), len(t.held), len(t.asked), len(t.prepared))
+	return fmt.Errorf("programs: %d messages wait, %d commands, %d answers, %d preparations",
+		t.Pending(), len(t.held), len(t.asked), len(t.prepared))
 }
 
-// Leaks says what is left between this NIC and a peer. Room that is handled and not yet given back is not a leak.
+// Leaks returns an error if something is left between this NIC and a peer. Room that is handled
+// and not yet returned is not a leak.
 func (pr *Peer) Leaks() error {
 	var errs []error
 	if pr.used != pr.owed || len(pr.assemblies) > 0 {
-		errs = append(errs, fmt.Errorf("peer %v: %d bytes of messages to programs are not handled, %d are in pieces", nicid.ID(pr.NIC()), pr.used-pr.owed, len(pr.assemblies)))
+		errs = append(errs, fmt.Errorf("peer %v: %d bytes of messages to programs are not handled, %d are in pieces",
+			nicid.ID(pr.NIC()), pr.used-pr.owed, len(pr.assemblies)))
 	}
 	if len(pr.out) > 0 || pr.waiting > 0 || len(pr.held) > 0 || pr.asked > 0 || pr.inFlight > limits.ProgramWindow/2 {
-		errs = append(errs, fmt.Errorf("peer %v: %d messages to its programs wait, %d commands, %d answers, %d bytes are in its window", nicid.ID(pr.NIC()), len(pr.out), len(pr.held), pr.asked, pr.inFlight))
+		errs = append(errs, fmt.Errorf(
+			"peer %v: %d messages to its programs wait, %d commands, %d answers, %d bytes are in its window",
+			nicid.ID(pr.NIC()), len(pr.out), len(pr.held), pr.asked, pr.inFlight))
 	}
 	return errors.Join(errs...)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// A step that cannot be done says why, and leaves the table as it was.
+// An impossible step returns the reason, and leaves the table as it was.
 func TestAStepOfALoadThatCannotBeDoneIsRefused(t *testing.T) { // PANIC-2
 	type steps struct{ prepared, committed, unloaded, settled uint64 }
 	for what, c := range map[string]struct {
@@ -82,7 +82,8 @@ func loadNamed(n *nicTest, name string) error {
 	return err
 }
 
-// Without a number, a program replaces the one of its name, or takes the lowest number that is free and not promised.
+// Without a number, a program replaces the one of its name, or takes the lowest number that is
+// neither used nor promised.
 func TestAProgramWithoutANumberIsFoundAPlace(t *testing.T) {
 	n := newNIC(t)
 	n.put(1, fmt.Sprintf(called, "one"))
@@ -105,7 +106,8 @@ func TestAProgramWithoutANumberIsFoundAPlace(t *testing.T) {
 	}
 }
 
-// A commit may be taken back for as long as a preparation may wait. Then what it has replaced goes.
+// A commit may be undone for as long as a preparation may wait. Then the replaced program is
+// removed.
 func TestACommitIsSettledInTheEnd(t *testing.T) { // PANIC-2
 	n := newNIC(t)
 	n.put(5, oldSource)
@@ -127,7 +129,7 @@ func TestACommitIsSettledInTheEnd(t *testing.T) { // PANIC-2
 	}
 }
 
-// A message from this NIC is refused with the reason for which no program would handle it. None is kept.
+// A message from this NIC that no program would handle is refused with the reason. None is kept.
 func TestAMessageThatNoProgramWouldHandleIsRefused(t *testing.T) { // PANIC-22
 	n := newNIC(t)
 	n.put(5, shower)

@@ -11,7 +11,8 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// A NIC tells of its own programs. A number of a process would let it have messages to a name go to that process.
+// A NIC tells of its own programs. With the number of a process, it could redirect messages for a
+// name to that process.
 func TestNewsOfWhatCannotBeAProgramIsRefused(t *testing.T) {
 	_, e, tell := newTeller(t)
 	tell(5, "p", false)
@@ -95,7 +96,8 @@ func TestANICHasABoundedNumberOfSegments(t *testing.T) {
 	}
 }
 
-// A short command does not pass a long one that waits for room: processes rely on the order of their messages.
+// A short command does not pass a long one that waits for room: processes rely on the order of
+// their messages.
 func TestCommandsThatWaitForRoomKeepTheirOrder(t *testing.T) {
 	for what, to := range map[string]uint64{"in the queue here": 0, "for a peer": 9} {
 		n, e := newNeighbour(t)
@@ -121,7 +123,7 @@ func TestCommandsThatWaitForRoomKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// A peer gives back room that it was sent, and in the session in which it was sent.
+// A peer returns only room of its own messages, and only in the session in which they were sent.
 func TestRoomIsGivenBackOnce(t *testing.T) {
 	n, e := newNeighbour(t)
 	pr := e.Peer(9)
@@ -149,11 +151,12 @@ func TestRoomIsGivenBackOnce(t *testing.T) {
 	}
 }
 
-// Who may take a guard away: before the process comes, the guard's loader; then the process's user; and an admin.
+// A guard may be removed by its loader before the process comes, by the process's user
+// afterwards, and by an admin.
 func TestAGuardIsTakenAwayByThoseWhomItConcerns(t *testing.T) {
 	ann, bob := Owner{User: "ann", UID: 1}, Owner{User: "bob", UID: 2}
 	for what, c := range map[string]struct {
-		process string // whose it is; empty: it is not there
+		process string // its user; empty: the process is absent
 		by      Owner
 		any     bool
 		may     bool

@@ -19,7 +19,8 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// two are two NICs whose sessions rel carries over a switch, on virtual time. Their ids are ownNIC and ownNIC+1.
+// two is two NICs whose sessions rel carries over a switch, on virtual time. Their ids are ownNIC
+// and ownNIC+1.
 type two struct {
 	t    *testing.T
 	now  clock.Time
@@ -35,9 +36,9 @@ type linkedNIC struct {
 	port  *mem.Port
 	rel   *rel.Module
 	peer  *Peer // nil: there is none yet
-	taken int   // buffers of transit memory that are in use
+	taken int   // buffers of transit memory in use
 	idle  bool  // it handles no messages
-	deaf  bool  // its processes take no messages
+	deaf  bool  // its processes accept no messages
 	ends  int   // sessions that have ended
 }
 
@@ -117,7 +118,8 @@ func (f *two) run(d time.Duration) {
 	}
 }
 
-// wantNothingLeft checks that neither NIC keeps anything of a message, and that both agree on the room that is left.
+// wantNothingLeft checks that neither NIC keeps anything of a message, and that both agree on the
+// free room.
 func (f *two) wantNothingLeft(when string) {
 	f.t.Helper()
 	for i, n := range f.nics {
@@ -129,7 +131,7 @@ func (f *two) wantNothingLeft(when string) {
 			f.t.Errorf("%s: NIC %d has taken %d bytes of the window, and the other owes %d", when, n.cfg.NIC, taken, owed)
 		}
 		unwatched(f.t, n.peer)
-		n.peer.Watch(1) // what unwatched has taken
+		n.peer.Watch(1) // undoes unwatched
 	}
 }
 
@@ -166,7 +168,7 @@ func (n *linkedNIC) TakeBuffer(size int) []byte {
 
 func (n *linkedNIC) GiveBuffer(b []byte) {
 	n.taken--
-	for i := range b { // what is read from it afterwards is wrong
+	for i := range b { // later reads return wrong data
 		b[i] = 0xdd
 	}
 }
@@ -191,7 +193,7 @@ func (h hearing) ReceiveRun(now clock.Time, from netip.AddrPort, frames []byte, 
 	link.Each(h, now, from, frames, size)
 }
 
-// onRel takes what rel says.
+// onRel handles the events of rel.
 type onRel struct{ n *linkedNIC }
 
 func (h onRel) Admit(clock.Time, uint64, netip.AddrPort) error                          { return nil }
@@ -225,7 +227,7 @@ func (h onRel) Deliver(_ clock.Time, _ *rel.Endpoint, r wire.Record) {
 	}
 }
 
-// at is a program of the other NIC.
+// at returns the destination of a program of the other NIC.
 func (n *linkedNIC) at(program vm.ID) vm.Destination {
 	return vm.Destination{NIC: n.peer.NIC(), Program: program, Trigger: 1}
 }

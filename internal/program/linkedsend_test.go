@@ -12,12 +12,12 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// toProcess is a process of the other NIC.
+// toProcess returns the destination of a process of the other NIC.
 func (n *linkedNIC) toProcess(trigger uint32) vm.Destination {
 	return vm.Destination{NIC: n.peer.NIC(), Program: ProcessNumber(3, 4), Trigger: trigger}
 }
 
-// post begins a command of a process whose message is n bytes that tell one message from another.
+// post begins a command of a process whose message has n distinctive bytes.
 func (n *linkedNIC) post(to vm.Destination, length int, answer bool) *process {
 	p := &process{message: make([]byte, length)}
 	for i := range p.message {
@@ -27,14 +27,16 @@ func (n *linkedNIC) post(to vm.Destination, length int, answer bool) *process {
 	return p
 }
 
-// lengths are those around what one, two and three records carry, and the least and the most.
+// lengths are those around the capacity of one, two and three records, and the least and the
+// most.
 func (n *linkedNIC) lengths() []int {
 	one := n.peer.MaxRecord(wire.Command) - wire.ProgramLen
 	return []int{0, 1, one - 1, one, one + 1, 2 * one, 2*one + 1, 3 * one, 4000, prog.MaxMessage - 1, prog.MaxMessage}
 }
 
-// The messages of processes and programs arrive once, whole and in order, whether the session is open or not. The command of a
-// process ends when its memory is free, or with the outcome if it asks for that.
+// The messages of processes and programs arrive once, whole and in order, whether the session is
+// open or not. The command of a process ends when its memory is free, or with the outcome if it
+// asks for that.
 func TestMessagesForAnotherNICArriveWholeAndInOrder(t *testing.T) { // PANIC-15, PANIC-18
 	for _, open := range []bool{false, true} {
 		for _, answer := range []bool{false, true} {
@@ -74,7 +76,7 @@ func TestMessagesForAnotherNICArriveWholeAndInOrder(t *testing.T) { // PANIC-15,
 	}
 }
 
-// A process hears what has become of its message at the other NIC.
+// A process learns the outcome of its message at the other NIC.
 func TestTheOutcomeAtAnotherNICIsTold(t *testing.T) { // PANIC-22
 	f, a, b := newOpen(t)
 	b.put(5, "PROGRAM p: VAR z; TRIGGERS 1, 2, 3; BEGIN END; MESSAGE 1: BEGIN END; MESSAGE 2: BEGIN DISPLAY 1 / z END; MESSAGE 3: BEGIN STOP END; END;")
@@ -93,9 +95,11 @@ func TestTheOutcomeAtAnotherNICIsTold(t *testing.T) { // PANIC-22
 	f.wantNothingLeft("afterwards")
 }
 
-// What is in flight to a NIC is bounded, and so is what waits for it. Commands beyond wait with their processes, and a SEND is refused.
+// The bytes in flight to a NIC are bounded, and so are those that wait for it. Commands beyond
+// wait with their processes, and a SEND is refused.
 func TestWhatIsOnItsWayToAnotherNICIsBounded(t *testing.T) { // PANIC-18
-	for _, length := range []int{1024 - limits.ProgramOverhead, 1000, prog.MaxMessage} { // the first fills the window and the room to wait
+	// the first fills the window and the room to wait
+	for _, length := range []int{1024 - limits.ProgramOverhead, 1000, prog.MaxMessage} {
 		f, a, b := newOpen(t)
 		b.idle = true
 		pr, most := a.peer, 40+(limits.ProgramWindow+limits.ProgramWaiting)/cost(length)
@@ -126,7 +130,8 @@ func TestWhatIsOnItsWayToAnotherNICIsBounded(t *testing.T) { // PANIC-18
 	}
 }
 
-// A program's message does not overtake those that wait for the window, though it would fit there.
+// A program's message does not overtake messages that wait for the window, even if it would fit
+// there.
 func TestASENDWaitsBehindWhatWaits(t *testing.T) {
 	f, a, b := newOpen(t)
 	b.idle = true
@@ -148,7 +153,7 @@ func TestASENDWaitsBehindWhatWaits(t *testing.T) {
 	f.wantNothingLeft("afterwards")
 }
 
-// While frames are lost rel takes no more. What is left of a message goes on when it does.
+// While frames are lost rel accepts no more. The rest of a message goes on when it does.
 func TestMessagesGoOnWhenTheLinkTakesMore(t *testing.T) {
 	f, a, b := newOpen(t)
 	f.cut = true
@@ -165,7 +170,7 @@ func TestMessagesGoOnWhenTheLinkTakesMore(t *testing.T) {
 	f.run(1e8)
 	f.cut = false
 	f.until("all messages have come", func() bool { return len(b.given) == most+1 && len(a.told) == most })
-	seen := make(map[uint32]int) // lost frames come later, so messages come in any order
+	seen := make(map[uint32]int) // lost frames arrive later, so messages arrive in any order
 	for _, m := range b.given {
 		seen[m.Trigger]++
 	}
@@ -196,7 +201,7 @@ func TestASENDLeavesAtOnceWhileTheWindowHasRoom(t *testing.T) {
 	f.wantNothingLeft("afterwards")
 }
 
-// A NIC that owes no answers gives room back when that is worth a record: half a window.
+// A NIC that owes no answers returns room when there is enough for a record: half a window.
 func TestRoomIsGivenBackByHalvesOfTheWindow(t *testing.T) { // PANIC-18
 	f, a, b := newOpen(t)
 	const length = 1000

@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// sessions is a driver that keeps the NICs with which a session is open.
+// sessions is a driver that records the NICs with an open session.
 type sessions struct{ open []uint64 }
 
 func (s *sessions) Session(nic uint64, _ rel.DriverKeys) { s.open = append(s.open, nic) }
@@ -34,7 +34,8 @@ func (f *two) end() {
 	f.cut = false
 }
 
-// A session that ends takes with it all that was on its way. Every command ends once, and the next session begins with a whole window.
+// A session that ends discards everything in flight. Every command ends once, and the next
+// session begins with a whole window.
 func TestTheNextSessionOwesNothingOfTheLast(t *testing.T) {
 	for _, answer := range []bool{false, true} {
 		f, a, b := newOpen(t)
@@ -72,7 +73,7 @@ func TestTheNextSessionOwesNothingOfTheLast(t *testing.T) {
 		}
 		f.connect()
 		p := a.post(a.toProcess(2), prog.MaxMessage, true)
-		b.idle = false // what came in the last session is handled in this one
+		b.idle = false // messages of the last session are handled in this one
 		f.until("the message of the new session is handled", func() bool { _, told := a.told[p]; return told })
 		f.run(1e8)
 		if len(b.given) != queued+1 || len(a.told) != 1 {
@@ -82,7 +83,7 @@ func TestTheNextSessionOwesNothingOfTheLast(t *testing.T) {
 	}
 }
 
-// The driver knows of each open session, whether it was there first or not, and of no other.
+// The driver knows each open session, including those older than the driver, and no other.
 func TestTheDriverKnowsTheOpenSessions(t *testing.T) {
 	f := newTwo(t)
 	a, b := f.nics[0], f.nics[1]
@@ -99,7 +100,8 @@ func TestTheDriverKnowsTheOpenSessions(t *testing.T) {
 	}
 }
 
-// A NIC knows the programs of another by their names, and whether they are resident, as long as the session lasts.
+// A NIC knows the programs of another by their names, and whether they are resident, as long as
+// the session lasts.
 func TestANICKnowsTheProgramsOfTheOther(t *testing.T) {
 	f := newTwo(t)
 	a, b := f.nics[0], f.nics[1]
@@ -139,7 +141,8 @@ func TestANICKnowsTheProgramsOfTheOther(t *testing.T) {
 	there("loaded between the sessions", "between", 4, false)
 }
 
-// A message to all programs of a name goes to each NIC with an open session, and not to its sender.
+// A message to all programs of a name goes to each NIC with an open session, and not to its
+// sender.
 func TestAMessageToAllOfANameReachesEachNIC(t *testing.T) {
 	f, a, b := newOpen(t)
 	const source = "PROGRAM group: VAR v; TRIGGERS 1, 2; BEGIN END; MESSAGE 1: BEGIN v = 5; SEND v LEN 8 AS 2 TO group AT * END; MESSAGE 2: BEGIN DISPLAY PACKET[0] END; END;"
@@ -157,7 +160,7 @@ func TestAMessageToAllOfANameReachesEachNIC(t *testing.T) {
 	if err := a.Unload(4); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Post(5, 1, nil); err != nil { // it is the one with the lowest number now
+	if err := a.Post(5, 1, nil); err != nil { // it now has the lowest number
 		t.Fatal(err)
 	}
 	f.run(1e8)
@@ -170,7 +173,8 @@ func TestAMessageToAllOfANameReachesEachNIC(t *testing.T) {
 	(*host)(a.Table).Members(5, "group", func(d vm.Destination) { t.Errorf("without a session the group has a member at %+v", d) })
 }
 
-// Messages for a resident program go as datagrams. A command that asks for the outcome goes reliably all the same.
+// Messages for a resident program are sent as datagrams. A command that asks for the outcome is
+// still sent reliably.
 func TestMessagesForAResidentProgramGoAsDatagrams(t *testing.T) {
 	f, a, b := newOpen(t)
 	b.put(5, shower, resident)
@@ -206,7 +210,7 @@ func TestMessagesForAResidentProgramGoAsDatagrams(t *testing.T) {
 	}
 }
 
-// A name stands for whichever NIC answers at one of its addresses.
+// A name stands for any NIC that answers at one of its addresses.
 func TestANodeIsFoundByAnyOfItsAddresses(t *testing.T) {
 	_, a, b := newOpen(t)
 	elsewhere := a.port.Addr()

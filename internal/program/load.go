@@ -14,17 +14,19 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// A program is put in place in two steps, so that it can be put in place on many NICs, or on none (PANIC-2):
+// A program is put in place in two steps, so that it can be put in place on many NICs, or on none
+// (PANIC-2):
 //
 //	Prepare ─► prepared: verified, and in memory ── Commit ─► live; what it replaces is kept ── Settle ─► that is gone
 //	               │ Undo, PrepareWithin                           │ Undo: as before               ▲ PrepareWithin
 //	               ▼                                               ▼                               │
 //	             gone                                            gone ◄────────────────────────────┘
 //
-// Commit cannot fail for want of anything, so that a fabric that has prepared can commit. Between two activations is the only time at
-// which the engine's caller can call it, so a program that replaces another does so between two of them.
+// Commit never fails for lack of a resource, so a fabric that has prepared can commit. The
+// engine's caller can call it only between two activations, so a program replaces another between
+// two activations.
 
-// Why the table refuses.
+// Reasons for a refusal by the table.
 var (
 	ErrNoProgram = vm.ErrNoProgram
 	ErrTaken     = vm.ErrTaken
@@ -38,18 +40,20 @@ var (
 	ErrState     = errors.New("the program is not in a state for that")
 )
 
-// A Spec says what is to be loaded, and how.
+// A Spec says which program is to be loaded, and how.
 type Spec struct {
 	Module   *prog.Module
-	ID       vm.ID    // 0: one that is free
-	Replace  bool     // the program with the number, or, if that is 0, the one of the module's name
-	Start    bool     // run the initialisation at once, unless it goes on as the one before
-	Resident bool     // messages of other NICs come as datagrams, and may be lost
-	Guards   vni.Name // the process whose messages it filters; zero: none, or that of the guard that it replaces
-	Outgoing bool     // it filters what that process sends, in place of what it is sent
-	Trigger  uint32   // by which it sees them
-	Owner    Owner    // the user that has loaded it
-	GuardAny bool     // it may guard processes of every user, and not of its owner alone
+	ID       vm.ID // 0: a free number
+	Replace  bool  // the program with the number; if that is 0, with the module's name
+	Start    bool  // run the initialisation at once, unless it continues the program before
+	Resident bool  // messages of other NICs arrive as datagrams, and may be lost
+	// Guards is the process whose messages it filters. Zero: none, or that of the guard that it
+	// replaces.
+	Guards   vni.Name
+	Outgoing bool   // it filters messages from that process, not to it
+	Trigger  uint32 // the trigger for these messages
+	Owner    Owner  // the user that has loaded it
+	GuardAny bool   // it may guard processes of every user, not only of its owner
 }
 
 // loaded is a program that has been put in place.
@@ -57,31 +61,36 @@ type loaded struct {
 	id           vm.ID
 	spec         Spec
 	log          log
-	activated    uint32 // so many times, or so: see timed
-	refusals     int    // messages that could not be sent, since
+	activated    uint32 // number of activations, modulo 2³²: see timed
+	refusals     int    // messages that could not be sent, since refusedSince
 	refusedSince clock.Time
 	resident     Resident   // the program in the driver; nil: none
-	inDriver     bool       // it has the variables
+	inDriver     bool       // the driver has the variables
 	unbegun      bool       // its initialisation was aborted
-	merged       vm.Profile // what of its profile there the machine's has
-	dropped      uint64     // messages that it has kept from the process that it guards, or refused it
-	delayed      uint64     // messages of the process that it guards
-	stop         vm.Cause   // why it is to be stopped after its activation; None: it is not
+	merged       vm.Profile // the part of its profile there that the machine's includes
+	// dropped counts messages that it has kept from the process that it guards, or refused to
+	// send.
+	dropped uint64
+	delayed uint64   // messages of the process that it guards
+	stop    vm.Cause // the reason to stop it after its activation; None: no stop
 }
 
-// prepared is a program on its way to its place, or what it has replaced.
+// prepared is a program on its way to its place, or the program that it has replaced.
 type prepared struct {
 	key      uint64
 	spec     Spec
 	hidden   vm.ID // number of the one that is not in its place; 0: none
 	replaced *loaded
 	resident Resident // until Commit
-	live     *loaded  // what Commit has put in place, which may have been unloaded since; nil: it is not committed
-	kept     bool     // the data of what it has replaced
-	until    clock.Time
+	// live is the program that Commit has put in place, which may have been unloaded since; nil:
+	// not committed.
+	live  *loaded
+	kept  bool // it has the data of the program that it replaced
+	until clock.Time
 }
 
-// hiddenID is a number for a program that is not in its place. No message can have it: it is a process's.
+// hiddenID returns a number for a program that is not in its place. No message can have it, since
+// it is a process's number.
 func (t *Table) hiddenID() vm.ID { return ProcessBit | vm.ID(t.lastKey&0x7fff_ffff) }
 
 // Prepare verifies a program and takes memory for it. The key names it for Commit.
@@ -105,7 +114,9 @@ func (t *Table) Prepare(s Spec) (key uint64, id vm.ID, err error) {
 		return fail(fmt.Errorf("%w: %d programs are loaded, which is all there may be", ErrNoRoom, len(t.loaded)))
 	}
 	t.lastKey++
-	p := &prepared{key: t.lastKey, spec: s, hidden: t.hiddenID(), replaced: old, until: t.nic.Now().Add(limits.PrepareWithin)}
+	p := &prepared{
+		key: t.lastKey, spec: s, hidden: t.hiddenID(), replaced: old, until: t.nic.Now().Add(limits.PrepareWithin),
+	}
 	if _, err := t.machine.Load(p.hidden, s.Module); err != nil {
 		return 0, 0, err
 	}
@@ -114,7 +125,7 @@ func (t *Table) Prepare(s Spec) (key uint64, id vm.ID, err error) {
 	return p.key, s.ID, nil
 }
 
-// fresh is how many programs are prepared that replace none.
+// fresh returns how many prepared programs replace none.
 func (t *Table) fresh() (n int) {
 	for _, p := range t.prepared {
 		if p.replaced == nil && p.live == nil {
@@ -124,7 +135,7 @@ func (t *Table) fresh() (n int) {
 	return n
 }
 
-// placeOf finds the number of a program, and what it is to replace.
+// placeOf determines the number of a program, and the program that it is to replace.
 func (t *Table) placeOf(s *Spec) (old *loaded, err error) {
 	if s.ID&ProcessBit != 0 {
 		return nil, fmt.Errorf("%w: %d; numbers of programs are below %d", ErrTaken, s.ID, ProcessBit)
@@ -154,13 +165,17 @@ func (t *Table) placeOf(s *Spec) (old *loaded, err error) {
 
 // numbered reports whether a program has a number, or will have it.
 func (t *Table) numbered(id vm.ID) bool {
-	return t.loaded[id] != nil || slices.ContainsFunc(t.prepared, func(p *prepared) bool { return p.spec.ID == id && p.live == nil })
+	return t.loaded[id] != nil || slices.ContainsFunc(t.prepared, func(p *prepared) bool {
+		return p.spec.ID == id && p.live == nil
+	})
 }
 
-// inPlace reports whether what a preparation has put in place is still there. It may have been unloaded, and its number given to another.
+// inPlace reports whether the program that a preparation has put in place is still there. It may
+// have been unloaded, and its number given to another.
 func (t *Table) inPlace(p *prepared) bool { return p.live != nil && t.loaded[p.spec.ID] == p.live }
 
-// PreparedBy is the user that has prepared what a key names: keys can be guessed, so no other user may commit it or take it back.
+// PreparedBy returns the user that has made a preparation. Keys can be guessed, so no other user
+// may commit it or undo it.
 func (t *Table) PreparedBy(key uint64) (owner Owner, err error) {
 	p, err := t.preparation(key)
 	if err != nil {
@@ -169,7 +184,7 @@ func (t *Table) PreparedBy(key uint64) (owner Owner, err error) {
 	return p.spec.Owner, nil
 }
 
-// preparation finds what a key names.
+// preparation returns the preparation with a key.
 func (t *Table) preparation(key uint64) (*prepared, error) {
 	for _, p := range t.prepared {
 		if p.key == key {
@@ -179,8 +194,9 @@ func (t *Table) preparation(key uint64) (*prepared, error) {
 	return nil, fmt.Errorf("program: %w: %d", ErrKey, key)
 }
 
-// Commit puts a prepared program in its place, and starts it if that was asked for. kept says whether it has the data of the one that
-// it replaces, and goes on as that was: one that is stopped leaves nothing to go on with. Until Settle, Undo takes all of it back.
+// Commit puts a prepared program in its place, and starts it if that was asked for. kept says
+// whether it has the data of the program that it replaces, and continues as that did. A stopped
+// program leaves no data. Until Settle, Undo reverses all of it.
 func (t *Table) Commit(key uint64) (id vm.ID, kept bool, err error) {
 	p, err := t.preparation(key)
 	if err != nil {
@@ -208,7 +224,8 @@ func (t *Table) Commit(key uint64) (id vm.ID, kept bool, err error) {
 	p.live, p.kept, p.resident, p.until = l, kept, nil, t.nic.Now().Add(limits.PrepareWithin)
 	if p.replaced != nil {
 		l.log, l.dropped, l.delayed = p.replaced.log, p.replaced.dropped, p.replaced.delayed
-		l.log.values = slices.Clone(l.log.values) // or Undo would find what it displays in the log of the one before
+		// Otherwise Undo would find values of this program in the log of the one before.
+		l.log.values = slices.Clone(l.log.values)
 	}
 	t.install(l, p.replaced)
 	if p.spec.Start && (!kept || !t.running(id)) {
@@ -230,9 +247,10 @@ func (t *Table) install(l, before *loaded) {
 	t.announce(l, false)
 }
 
-// Undo takes a preparation back, or what Commit has put in place: all is as it was before, but for what the program did in the meantime. It touches
-// nothing else. If the program has been unloaded meanwhile, its number is free or another's, so that what it had replaced cannot come back:
-// that has ended with it, and Undo says so.
+// Undo reverses a preparation, or a Commit. Then all is as before, except for the actions of the
+// program in the meantime. It touches nothing else. If the program has been unloaded meanwhile,
+// its number is free or another's, so the program that it replaced cannot come back: that has
+// ended with it, and Undo returns an error that says so.
 func (t *Table) Undo(key uint64) error {
 	p, err := t.preparation(key)
 	if err != nil {
@@ -254,17 +272,19 @@ func (t *Table) Undo(key uint64) error {
 	return joinAll(err, quit(p.resident))
 }
 
-// endReplaced ends what a preparation has replaced when that cannot come back.
+// endReplaced ends the replaced program of a preparation when it cannot come back.
 func (t *Table) endReplaced(p *prepared) error {
 	if p.replaced == nil {
 		return nil
 	}
-	err := fmt.Errorf("undo program %s: %w: %d was unloaded meanwhile, and with it %s, which it had replaced", p.spec.Module.Name, ErrState, p.spec.ID, p.replaced.spec.Module.Name)
+	err := fmt.Errorf("undo program %s: %w: %d was unloaded meanwhile, and with it %s, which it had replaced",
+		p.spec.Module.Name, ErrState, p.spec.ID, p.replaced.spec.Module.Name)
 	return joinAll(err, quit(p.replaced.resident))
 }
 
-// restore puts what a preparation has replaced in its place again. It goes on with the data of what had taken over its own, unless that has
-// stopped: then with those that it had when it was replaced, and runs as it did then.
+// restore puts the replaced program of a preparation back in its place. It continues with the
+// data of its successor, if that had taken over the data. If the successor has stopped, it
+// continues with its own data from the time of the replacement, and runs as it did then.
 func (t *Table) restore(p *prepared) error {
 	id := p.spec.ID
 	left := t.leave(p.live)
@@ -272,12 +292,13 @@ func (t *Table) restore(p *prepared) error {
 	if _, err := t.machine.Exchange(id, p.hidden, keep); err != nil {
 		return joinAll(left, err)
 	}
-	p.replaced.dropped, p.replaced.delayed = p.live.dropped, p.live.delayed // as the rest of the profile
+	// like the rest of the profile
+	p.replaced.dropped, p.replaced.delayed = p.live.dropped, p.live.delayed
 	t.install(p.replaced, p.live)
 	return joinAll(left, joinAll(quit(p.live.resident), t.enter(p.replaced)))
 }
 
-// Settle makes what Commit has done final.
+// Settle makes a Commit final.
 func (t *Table) Settle(key uint64) error {
 	p, err := t.preparation(key)
 	if err != nil {
@@ -297,14 +318,15 @@ func (t *Table) drop(p *prepared) {
 	t.prepared = slices.DeleteFunc(t.prepared, func(q *prepared) bool { return q == p })
 }
 
-// Expire ends preparations whose time is over: what was committed stays, and what was not goes. It is called at the time of a CheckAt.
+// Expire ends preparations whose time is over: committed programs stay, others go. It is called
+// at the time of a CheckAt.
 func (t *Table) Expire() {
 	for _, p := range slices.Clone(t.prepared) {
 		switch {
 		case t.nic.Now() < p.until:
 			t.nic.CheckAt(p.until)
 		case p.live != nil:
-			_ = t.Settle(p.key) // of one that is there, nothing can fail
+			_ = t.Settle(p.key) // cannot fail for an existing preparation
 		default:
 			_ = t.Undo(p.key)
 		}
@@ -323,7 +345,7 @@ func (t *Table) Load(s Spec) (id vm.ID, kept bool, err error) {
 	return id, kept, t.Settle(key)
 }
 
-// Unload takes a program out. Messages for it that wait find none.
+// Unload removes a program. Waiting messages for it find no program.
 func (t *Table) Unload(id vm.ID) error {
 	l := t.loaded[id]
 	if l == nil {
@@ -332,7 +354,7 @@ func (t *Table) Unload(id vm.ID) error {
 	if err := t.machine.Unload(id); err != nil {
 		return err
 	}
-	err := quit(l.resident) // what has come by now has been handled; what comes finds none
+	err := quit(l.resident) // earlier datagrams have been handled; later ones find no program
 	if t.cfg.Defect != mutate.GuardOutlives {
 		t.unguard(l)
 	}
@@ -342,7 +364,7 @@ func (t *Table) Unload(id vm.ID) error {
 	return err
 }
 
-// Start runs the initialisation of a program, from where on messages activate it.
+// Start runs the initialisation of a program. From then on messages activate it.
 func (t *Table) Start(id vm.ID) vm.Outcome {
 	l := t.loaded[id]
 	if l == nil {
@@ -355,7 +377,7 @@ func (t *Table) Start(id vm.ID) vm.Outcome {
 	return o
 }
 
-// Begin is Start that has the program go on in the driver, if it resides there.
+// Begin is Start, and moves the program to the driver if it resides there.
 func (t *Table) Begin(id vm.ID) (vm.Outcome, error) {
 	o := t.Start(id)
 	if l := t.loaded[id]; l != nil {
@@ -364,16 +386,17 @@ func (t *Table) Begin(id vm.ID) (vm.Outcome, error) {
 	return o, nil
 }
 
-// running reports whether a program takes messages.
+// running reports whether a program accepts messages.
 func (t *Table) running(id vm.ID) bool {
 	info, ok := t.machine.Info(id)
 	return ok && info.Running
 }
 
-// ids lists the programs by number.
+// ids returns the numbers of the programs, sorted.
 func (t *Table) ids() []vm.ID { return slices.Sorted(maps.Keys(t.loaded)) }
 
-// named finds a program of this NIC by its name; of several, the one with the lowest number.
+// named returns the program of this NIC with a name. If several have it, it returns the lowest
+// number.
 func (t *Table) named(name string) (vm.ID, bool) {
 	id, ok := t.names[name]
 	return id, ok

@@ -2,11 +2,12 @@ package program
 
 import "github.com/weftnet/weft/pdl/vm"
 
-// A directory has the numbers of programs by their names: of several programs with one name, the lowest. Each SEND to a name looks it up, and the
-// activation pays for an instruction; so that is one look into a map, and what takes longer is done when a program comes or goes.
+// A directory holds the numbers of programs by their names; for several programs with one name,
+// the lowest. Each SEND to a name looks it up, and the activation is charged one instruction. So
+// a lookup is one map access, and the longer work is done when a program comes or goes.
 type directory map[string]vm.ID
 
-// refer has a name mean what it does among the programs that there are by now.
+// refer updates the meaning of a name from the current programs.
 func refer[P any](d directory, name string, programs map[vm.ID]P, nameOf func(P) string) {
 	lowest := vm.ID(0)
 	for id, p := range programs {
@@ -14,7 +15,7 @@ func refer[P any](d directory, name string, programs map[vm.ID]P, nameOf func(P)
 			lowest = id
 		}
 	}
-	if lowest == 0 || name == "" { // one that has gone has no name
+	if lowest == 0 || name == "" { // a program that is gone has no name
 		delete(d, name)
 		return
 	}

@@ -13,7 +13,8 @@ import (
 
 const called = "PROGRAM %s: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN END; END;"
 
-// Whatever comes, is replaced, goes, or is taken back: a name means the program with the lowest number of those that have it.
+// After any load, replacement, unload or undo, a name means the program with the lowest number
+// among those that have it.
 func TestANameIsThatOfTheLowestNumberAmongThoseThatThereAre(t *testing.T) {
 	n := newNIC(t)
 	random := rand.New(rand.NewPCG(1, 1))
@@ -60,7 +61,7 @@ func TestANameIsThatOfTheLowestNumberAmongThoseThatThereAre(t *testing.T) {
 	}
 }
 
-// The same holds of programs of another NIC, as far as that has told of them.
+// The same holds for programs of another NIC, as far as it has told of them.
 func TestANameAtAnotherNICIsThatOfTheLowestNumberThereToo(t *testing.T) {
 	_, e, tell := newTeller(t)
 	n := newNIC(t)
@@ -91,7 +92,8 @@ func TestANameAtAnotherNICIsThatOfTheLowestNumberThereToo(t *testing.T) {
 	}
 }
 
-// An activation pays for a look-up as for any instruction: it takes no memory, however many programs there are.
+// An activation pays for a lookup as for any instruction: it allocates nothing, however many
+// programs there are.
 func TestANameIsLookedUpWithoutMemory(t *testing.T) { // decision 16
 	n := newNIC(t)
 	for id := range vm.ID(60) {

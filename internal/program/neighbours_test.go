@@ -14,11 +14,12 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// neighbours is an engine that knows peers, in the order of their ids. No pair with them ever opens.
+// neighbours is an engine that knows peers, in the order of their ids. No pair with them ever
+// opens.
 type neighbours struct {
 	*lone
 	peers []*Peer
-	taken int // buffers of transit memory that are in use
+	taken int // buffers of transit memory in use
 }
 
 func (e *neighbours) Peers(yield func(*Peer) bool) {
@@ -46,7 +47,7 @@ type command struct{ reads int }
 
 func (c *command) Read([]byte, uint64) { c.reads++ }
 
-// newNeighbour is a NIC that knows the NICs 8 and 9.
+// newNeighbour returns a NIC that knows the NICs 8 and 9.
 func newNeighbour(t *testing.T) (*nicTest, *neighbours) {
 	n := newNIC(t)
 	e := &neighbours{lone: n.engine}
@@ -63,7 +64,7 @@ func newNeighbour(t *testing.T) (*nicTest, *neighbours) {
 	return n, e
 }
 
-// handled is what a peer says of a message.
+// handled returns a peer's record of an outcome.
 func handled(id uint32, o vm.Outcome) wire.Record {
 	b := make(wire.Record, wire.HandledLen)
 	(&wire.Handled{ID: id, Outcome: uint8(o)}).Put(b)
@@ -78,10 +79,11 @@ func unwatched(t *testing.T, pr *Peer) {
 			t.Errorf("NIC %d is still probed, though no answer is due", pr.NIC())
 		}
 	}()
-	pr.Watch(-1) // panics if nothing is to be ended
+	pr.Watch(-1) // panics if there is no watch to end
 }
 
-// A NIC can guess the number of a message that went to another NIC. Its answer is not the outcome.
+// A NIC can guess the number of a message that went to another NIC. Its answer is not the
+// outcome.
 func TestAnOutcomeCountsOnlyFromTheNICThatWasAsked(t *testing.T) {
 	n, e := newNeighbour(t)
 	c := &command{}
@@ -101,7 +103,8 @@ func TestAnOutcomeCountsOnlyFromTheNICThatWasAsked(t *testing.T) {
 	}
 }
 
-// The memory of a command that its process gives up is used again: the command must not leave later, wherever it waits.
+// The memory of an abandoned command is used again: the command must not leave later, wherever it
+// waits.
 func TestACommandThatIsGivenUpIsNotTouchedAgain(t *testing.T) {
 	for what, to := range map[string]uint64{"in the queue here": 0, "for a peer": 9} {
 		n, e := newNeighbour(t)
@@ -139,7 +142,8 @@ func TestACommandThatIsGivenUpIsNotTouchedAgain(t *testing.T) {
 	}
 }
 
-// The same holds for a command whose message has left, or waits to be handled: its message is handled, and nobody is told.
+// The same holds for a command whose message has left, or waits to be handled: the message is
+// handled, and no outcome is told.
 func TestTheOutcomeOfACommandThatIsGivenUpIsToldToNobody(t *testing.T) {
 	n, e := newNeighbour(t)
 	n.put(5, shower)
@@ -156,7 +160,7 @@ func TestTheOutcomeOfACommandThatIsGivenUpIsToldToNobody(t *testing.T) {
 	}
 }
 
-// A session that ends takes with it what waits for the peer, and every command ends.
+// A session that ends discards everything that waits for the peer, and every command ends.
 func TestTheEndOfASessionLeavesNothingForThePeer(t *testing.T) {
 	n, e := newNeighbour(t)
 	pr := e.Peer(9)

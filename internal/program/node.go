@@ -8,20 +8,20 @@ import (
 
 // A node is a NIC that has a name.
 type node struct {
-	nic   uint64           // 0: whichever answers at one of the addresses
+	nic   uint64           // 0: any NIC that answers at one of the addresses
 	addrs []netip.AddrPort // of its link
 }
 
-// NameNode has AT find a NIC by a name, in which case does not matter: the one with the id, or at one of the addresses if
-// the id is 0.
+// NameNode gives a NIC a name, by which AT finds it; case does not matter. The NIC is the one
+// with the id or, if that is 0, at one of the addresses.
 func (t *Table) NameNode(name string, nic uint64, addrs ...netip.AddrPort) {
 	t.nodes[strings.ToLower(name)] = node{nic, addrs}
 }
 
-// ForgetNodes has no NIC have a name.
+// ForgetNodes removes all names of NICs.
 func (t *Table) ForgetNodes() { clear(t.nodes) }
 
-// nodeNamed finds the id of the NIC with a name. There is none yet of a NIC that has never answered.
+// nodeNamed returns the id of the NIC with a name. A NIC that has never answered has no id yet.
 func (t *Table) nodeNamed(name string) (nic uint64, ok bool) {
 	n, ok := t.nodes[strings.ToLower(name)]
 	if !ok || n.nic != 0 {

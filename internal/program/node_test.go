@@ -7,7 +7,8 @@ import (
 	"github.com/weftnet/weft/pdl/prog"
 )
 
-// A name stands for a NIC's id, whatever its case, until names are forgotten. One of a NIC that has never answered stands for none yet.
+// A name stands for a NIC's id, in any case, until names are forgotten. The name of a NIC that
+// has never answered stands for none yet.
 func TestNodesHaveNamesUntilTheyAreForgotten(t *testing.T) {
 	n := newNIC(t)
 	n.NameNode("Host-3", 33, netip.AddrPort{})

@@ -2,9 +2,9 @@ package program
 
 import "github.com/weftnet/weft/pdl/vm"
 
-// An Observer is told what the programs of a NIC do, when they do it. It is for tools that show
-// that, such as `weft pdl run`; a NIC in service has none. A nil function is not called. Slices and
-// messages belong to the table again when a function returns.
+// An Observer is told of the actions of a NIC's programs as they happen. It is for tools that
+// show them, such as `weft pdl run`; a NIC in service has none. A nil function is not called.
+// Slices and messages belong to the table again when a function returns.
 type Observer struct {
 	// More is asked before each message. If it returns false, the message stays in the queue.
 	More func() bool
@@ -21,7 +21,7 @@ type Observer struct {
 // Observe makes o the observer of the table. A nil o ends the observation.
 func (t *Table) Observe(o *Observer) { t.observer = o }
 
-// SetBudget sets how many instructions an activation may execute. Without it that is
+// SetBudget sets how many instructions an activation may execute. The default is
 // limits.ProgramBudget. It must be called before the first program is loaded.
 func (t *Table) SetBudget(instructions int) { t.budget = instructions }
 
@@ -35,7 +35,7 @@ func (t *Table) Unsent() bool {
 	return false
 }
 
-// mayHandle reports whether the observer, if there is one, wants one more message handled.
+// mayHandle reports whether one more message may be handled. An observer can refuse it.
 func (t *Table) mayHandle() bool {
 	return t.observer == nil || t.observer.More == nil || t.observer.More()
 }

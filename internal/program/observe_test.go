@@ -9,7 +9,8 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// A tool that shows what programs do sees each of their actions once, and the cause of a stop with its message.
+// A tool that shows the actions of programs sees each action once, and the cause of a stop with
+// its message.
 func TestAnObserverIsToldWhatProgramsDo(t *testing.T) {
 	n := newNIC(t)
 	mem := vni.AlignedBytes(8 + SegmentTail)

@@ -13,16 +13,16 @@ import (
 
 // outgoing is a message on its way to a program of another NIC.
 //
-//	waits ── room in the peer's window ──► in the window ── pieces, as rel takes them ──► left: the peer gives the room back
+//	waits ── room in the peer's window ──► in the window ── pieces, as rel accepts them ──► left
 type outgoing struct {
 	head wire.Program
 	body []byte // transit memory
 	sent int    // bytes
-	in   bool   // it is in the window
-	left bool   // all of it has left
+	in   bool   // in the window
+	left bool   // all of it has left; the peer returns the room
 }
 
-// asked is a command of a process that another NIC owes an answer.
+// asked is a command of a process for which another NIC owes an answer.
 type asked struct {
 	request Request
 	peer    *Peer
@@ -42,24 +42,28 @@ func (t *Table) sendTo(pr *Peer, from vm.ID, to vm.Destination, payload []byte) 
 	return true
 }
 
-// sendAtOnce sends what one record carries to a peer for which nothing waits, and so without a copy that waits. It reports whether it could.
+// sendAtOnce sends a message that fits one record to a peer without waiting messages, and so
+// avoids a copy that waits. It reports whether it could.
 func (t *Table) sendAtOnce(pr *Peer, from vm.ID, to vm.Destination, payload []byte) bool {
 	n, space := len(payload), wire.SpaceFor(len(payload))
-	if len(pr.out) > 0 || pr.blocked || !pr.Up() || pr.inFlight+cost(n) > limits.ProgramWindow || wire.ProgramLen+n > pr.MaxRecord(space) {
+	if len(pr.out) > 0 || pr.blocked || !pr.Up() || pr.inFlight+cost(n) > limits.ProgramWindow ||
+		wire.ProgramLen+n > pr.MaxRecord(space) {
 		return false
 	}
 	b := pr.Reserve(t.nic.Now(), space, wire.ProgramLen+n)
 	if b == nil {
 		return false
 	}
-	head := wire.Program{Program: uint32(to.Program), Trigger: to.Trigger, From: uint32(from), ID: t.nextID(), Length: uint16(n)}
+	head := wire.Program{
+		Program: uint32(to.Program), Trigger: to.Trigger, From: uint32(from), ID: t.nextID(), Length: uint16(n),
+	}
 	head.Put(b, n)
 	copy(b[wire.ProgramLen:], payload)
 	pr.inFlight += cost(n)
 	return true
 }
 
-// nextID is a number for a message that no answer is owed for.
+// nextID returns a message number for which no answer is owed.
 func (t *Table) nextID() uint32 {
 	for t.lastID++; t.lastID == 0 || t.asked[t.lastID].request != nil; t.lastID++ {
 	}
@@ -69,13 +73,15 @@ func (t *Table) nextID() uint32 {
 // hasRoom reports whether one more message may wait for a peer.
 func (pr *Peer) hasRoom(length int) bool { return pr.waiting+cost(length) <= limits.ProgramWaiting }
 
-// newOutgoing makes a message of n bytes, which the caller writes into its body.
+// newOutgoing makes a message of n bytes. The caller writes them into its body.
 func (t *Table) newOutgoing(from vm.ID, to vm.Destination, n int) *outgoing {
 	return &outgoing{body: t.nic.TakeBuffer(n),
-		head: wire.Program{Program: uint32(to.Program), Trigger: to.Trigger, From: uint32(from), ID: t.nextID(), Length: uint16(n)}}
+		head: wire.Program{
+			Program: uint32(to.Program), Trigger: to.Trigger, From: uint32(from), ID: t.nextID(), Length: uint16(n),
+		}}
 }
 
-// post has a message leave when it can.
+// post sends a message as soon as possible.
 func (t *Table) post(pr *Peer, o *outgoing) {
 	pr.out = append(pr.out, o)
 	pr.waiting += cost(len(o.body))
@@ -87,7 +93,7 @@ func (t *Table) post(pr *Peer, o *outgoing) {
 	t.pump(pr)
 }
 
-// pump sends a peer what has room in its window, as far as rel takes it.
+// pump sends a peer the messages that have room in its window, as far as rel accepts them.
 func (t *Table) pump(pr *Peer) {
 	done := 0
 	for _, o := range pr.out {
@@ -110,7 +116,7 @@ func (t *Table) pump(pr *Peer) {
 	pr.out = slices.Delete(pr.out, 0, done)
 }
 
-// sendPieces sends what is left of a message; false means that rel takes no more.
+// sendPieces sends the rest of a message. False means that rel accepts no more.
 func (t *Table) sendPieces(pr *Peer, o *outgoing) bool {
 	space := wire.SpaceFor(len(o.body))
 	for !o.left {
@@ -129,7 +135,7 @@ func (t *Table) sendPieces(pr *Peer, o *outgoing) bool {
 	return true
 }
 
-// Writable lets messages to a peer go on.
+// Writable continues messages to a peer.
 func (t *Table) Writable(pr *Peer) {
 	if pr.blocked {
 		pr.blocked = false
@@ -138,10 +144,10 @@ func (t *Table) Writable(pr *Peer) {
 	}
 }
 
-// Handled takes room that a peer gives back, and what it says of a message.
+// Handled handles the room that a peer returns, and its outcome of a message.
 func (t *Table) Handled(pr *Peer, rec wire.Record) {
 	h := rec.Handled()
-	if int(h.Bytes) > pr.inFlight { // no correct NIC gives back what it was not sent
+	if int(h.Bytes) > pr.inFlight { // no correct NIC returns more than it was sent
 		t.count(vni.DropFormat)
 		return
 	}
@@ -161,7 +167,7 @@ func (t *Table) forgetAsked(id uint32) {
 	delete(t.asked, id)
 }
 
-// tellHandled gives a peer its room back, with the outcome of a message; id 0 is none.
+// tellHandled returns its room to a peer, with the outcome of a message; id 0 is none.
 func (t *Table) tellHandled(pr *Peer, id uint32, o vm.Outcome) {
 	if b := pr.Control(t.nic.Now(), wire.HandledLen); b != nil {
 		h := wire.Handled{ID: id, Bytes: uint32(pr.owed), Outcome: uint8(o)}
@@ -171,14 +177,16 @@ func (t *Table) tellHandled(pr *Peer, id uint32, o vm.Outcome) {
 	}
 }
 
-// Up begins a session: the peer is told of the programs here, and what has waited for it leaves.
+// Up begins a session: it tells the peer of the programs here, and sends the messages that have
+// waited for it.
 func (t *Table) Up(pr *Peer) {
 	t.announceAll(pr)
 	t.tellDriver(pr)
 	t.pump(pr)
 }
 
-// Down ends a session, or the attempt at one. What was on its way is lost, and commands that wait for an answer end.
+// Down ends a session, or the attempt at one. Messages in flight are lost, and commands that wait
+// for an answer end.
 func (t *Table) Down(pr *Peer, status vni.Status) {
 	for _, o := range pr.out {
 		t.count(vni.NICProgramsLost)
@@ -186,7 +194,8 @@ func (t *Table) Down(pr *Peer, status vni.Status) {
 		t.nic.GiveBuffer(o.body)
 	}
 	pr.out, pr.waiting, pr.inFlight, pr.blocked = pr.out[:0], 0, 0, false
-	for _, id := range slices.Sorted(maps.Keys(t.asked)) { // in an order that every run of a seed has
+	// in the same order in every run of a seed
+	for _, id := range slices.Sorted(maps.Keys(t.asked)) {
 		if a := t.asked[id]; a.peer == pr {
 			t.forgetAsked(id)
 			t.nic.Ended(a.request, status)

@@ -8,30 +8,36 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// A guard of outgoing messages judges what a process sends, before it leaves. It ends in PASS, PASS AFTER or DROP. Its packet
-// does not have the bytes of the message: they are memory of the process, which could change them after the verdict. The packet
-// describes the message in words:
+// A guard of outgoing messages judges the messages of a process before they leave. It ends in
+// PASS, PASS AFTER or DROP. Its packet does not hold the bytes of the message: they are memory of
+// the process, which could change them after the verdict. The packet describes the message in
+// words:
 //
-//	0 bytes of the message    1 tag or trigger    2 kind    3 id of the receiver's NIC    4 number of the receiving process or program
+//	0  bytes of the message
+//	1  tag or trigger
+//	2  kind
+//	3  id of the receiver's NIC
+//	4  number of the receiving process or program
 //
-// Whatever keeps the guard from a verdict refuses the message, as it does at a guard of incoming messages.
+// If anything keeps the guard from a verdict, the message is refused, as at a guard of incoming
+// messages.
 
-// DepartureWords is the length of that packet.
+// DepartureWords is the length of that packet, in words.
 const DepartureWords = 5
 
 // A Departure describes a message that a process sends.
 type Departure struct {
 	Bytes  uint64
-	Tag    uint64 // of a message to a program: the trigger
+	Tag    uint64 // for a message to a program: the trigger
 	Kind   DepartureKind
 	NIC    uint64 // of the receiver
 	Number vm.ID  // of the receiving process (ProcessNumber) or program
 }
 
-// DepartureKind is what a process sends.
+// DepartureKind is the kind of a message that a process sends.
 type DepartureKind uint8
 
-// What a process sends. The numbers are part of the language.
+// The kinds of departures. The numbers are part of the language.
 const (
 	DepartsMessage  DepartureKind = iota // to a process
 	DepartsDatagram                      // to a process
@@ -39,7 +45,8 @@ const (
 	DepartsProgram                       // to a program
 )
 
-// OutgoingFunc judges a message that a process sends. If it passes, it may leave when the delay is over: 0 to prog.MaxDelay ns.
+// OutgoingFunc judges a message that a process sends. If it passes, it may leave after the delay:
+// 0 to prog.MaxDelay ns.
 type OutgoingFunc func(d *Departure) (delay time.Duration, pass bool)
 
 // put writes the packet that the guard sees.
@@ -49,7 +56,7 @@ func (d *Departure) put(b *[8 * DepartureWords]byte) {
 	}
 }
 
-// outgoingGuard is the filter that a program is for what a process sends.
+// outgoingGuard returns the filter function of a program for messages that a process sends.
 func (t *Table) outgoingGuard(id vm.ID, trigger uint32) OutgoingFunc {
 	var packet [8 * DepartureWords]byte
 	return func(d *Departure) (delay time.Duration, pass bool) {

@@ -7,7 +7,8 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// clocked has two triggers: the second looks at the clock eight times, which takes as many steps of it.
+// clocked has two triggers. The second reads the clock eight times, and so advances it by eight
+// steps.
 const clocked = `PROGRAM clocked: VAR seen; TRIGGERS 1, 2; BEGIN END;
 MESSAGE 1: BEGIN seen = 0 END;
 MESSAGE 2: BEGIN
@@ -15,7 +16,7 @@ MESSAGE 2: BEGIN
 	seen = CLOCK; seen = CLOCK; seen = CLOCK; seen = CLOCK
 END; END;`
 
-// activate has a program handle a message.
+// activate makes a program handle a message.
 func (n *nicTest) activate(id, trigger uint32) {
 	n.Datagram(9, datagram(id, trigger))
 	n.Run(0)
@@ -42,7 +43,7 @@ func TestAProgramsFirstActivationsAreAllTimed(t *testing.T) {
 	}
 }
 
-// An activation that is timed stands for others: also where each of as many as that is another than the rest.
+// A timed activation stands for others, even if each of as many differs from the rest.
 func TestTheTimeOfAProgramThatIsActivatedOftenIsThatOfAllItsActivations(t *testing.T) {
 	for _, every := range []int{1, 2, timedEvery, timedEvery + 1, 3 * timedEvery} {
 		n := newNIC(t)

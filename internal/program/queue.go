@@ -10,23 +10,23 @@ import (
 // A message waits in the queue until it is handled.
 type message struct {
 	vm.Message
-	from    vm.ID   // the program that has sent it; 0: a process
-	peer    *Peer   // in whose window it is; nil: this NIC's, or a datagram
-	session uint32  // of the peer: room is given back within it
-	id      uint32  // the peer's
+	from    vm.ID   // the sending program; 0: a process
+	peer    *Peer   // the peer in whose window it is; nil: this NIC's, or a datagram
+	session uint32  // of the peer: room is returned within it
+	id      uint32  // the peer's number for it
 	answer  bool    // the peer wants to know the outcome
-	request Request // the command of a process of this NIC that does
-	chain   int     // messages of this NIC that it follows from
-	cost    int     // of a window, or of this NIC's own share of the queue
-	got     int     // bytes that have come
-	pieces  bool    // it comes in several
+	request Request // the command of a process of this NIC that wants to know it
+	chain   int     // the number of this NIC's messages before it in its chain
+	cost    int     // in a window, or in this NIC's own share of the queue
+	got     int     // bytes that have arrived
+	pieces  bool    // it arrives in several
 }
 
-// cost is what a message takes of what may be under way.
+// cost returns the room that a message takes of its limit.
 func cost(length int) int { return length + limits.ProgramOverhead }
 
-// newMessage returns one with room for n bytes, which are zero if they come in pieces: of pieces that lie on one another, what another
-// message has left there must not show.
+// newMessage returns a message with room for n bytes. If a message arrives in pieces, assemble
+// clears the bytes.
 func (t *Table) newMessage(n int) *message {
 	m := t.spare.Take()
 	*m = message{cost: cost(n)}
@@ -55,7 +55,9 @@ func (t *Table) push(m *message) {
 func (t *Table) pop() *message {
 	m := t.queue[t.head]
 	t.queue[t.head] = nil
-	if t.head++; t.head > len(t.queue)/2 && t.head >= 64 { // what is left moves to the front, each message once for each time that the queue has doubled
+	// The rest moves to the front. Each message moves once for each time that the queue has
+	// doubled.
+	if t.head++; t.head > len(t.queue)/2 && t.head >= 64 {
 		n := copy(t.queue, t.queue[t.head:])
 		clear(t.queue[n:])
 		t.queue, t.head = t.queue[:n], 0
@@ -66,10 +68,10 @@ func (t *Table) pop() *message {
 	return m
 }
 
-// hasRoom reports whether the queue takes one more message of this NIC's own.
+// hasRoom reports whether the queue accepts one more message of this NIC's own.
 func (t *Table) hasRoom(length int) bool { return t.local+cost(length) <= limits.ProgramQueue }
 
-// handle has one message handled: by a program, or by the process that it is for.
+// handle passes a message to its program, or to its process.
 func (t *Table) handle(m *message) {
 	t.count(vni.NICProgramMessages)
 	o := t.dispatch(m)
@@ -83,11 +85,11 @@ func (t *Table) handle(m *message) {
 	t.release(m, o)
 }
 
-// dispatch finds the program or process of a message, and has it handled there.
+// dispatch finds the program or process of a message, which handles it.
 func (t *Table) dispatch(m *message) vm.Outcome {
 	if m.Program&ProcessBit != 0 {
 		t.credit -= limits.ProgramDispatch
-		t.current = m // what the process's guard sends follows from it
+		t.current = m // messages that the process's guard sends follow from it
 		given := t.nic.Deliver(m.Program, Arrival{NIC: m.Source, From: m.from, Trigger: m.Trigger, Payload: m.Payload})
 		if t.current = nil; !given {
 			return vm.NoProgram
@@ -106,7 +108,7 @@ func (t *Table) dispatch(m *message) vm.Outcome {
 	return o
 }
 
-// release gives back what a message has taken, and tells its sender what has become of it.
+// release returns the room of a message, and tells its sender the outcome.
 func (t *Table) release(m *message, o vm.Outcome) {
 	if m.request != nil {
 		t.nic.Answered(m.request, o)
@@ -117,7 +119,8 @@ func (t *Table) release(m *message, o vm.Outcome) {
 	t.freeMessage(m)
 }
 
-// giveBack gives room back to a peer: at once if it wants to know the outcome, else when it is worth a record.
+// giveBack returns room to a peer: at once if the peer wants to know the outcome, else when there
+// is enough for a record.
 func (t *Table) giveBack(pr *Peer, m *message, o vm.Outcome) {
 	pr.owed += m.cost
 	if t.cfg.Defect == mutate.ProgramRoomKept && m.id%8 == 0 {

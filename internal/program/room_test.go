@@ -88,7 +88,7 @@ func TestARingForAllSegmentsRingsEach(t *testing.T) {
 	}
 }
 
-// A lock is seen while its word is set, and a program clears that word alone.
+// A lock is seen while its word is set, and a program clears only that word.
 func TestAProgramSeesAndClearsTheLocksOfItsSegments(t *testing.T) { // PANIC-24
 	n := newNIC(t)
 	mem := vni.AlignedBytes(8 + SegmentTail)
@@ -120,14 +120,14 @@ func TestAProgramSeesAndClearsTheLocksOfItsSegments(t *testing.T) { // PANIC-24
 	}
 }
 
-// The log keeps the last values, and tells them from any number on.
+// The log keeps the last values, and returns them from any number on.
 func TestALogKeepsTheLastValues(t *testing.T) { // PANIC-26
 	n := newNIC(t)
 	n.put(5, shower)
 	const extra = 10
 	for v := range int64(limits.ProgramLog + extra) {
 		(*host)(n.Table).Display(5, v)
-		(*host)(n.Table).Display(6, v) // no program: lost
+		(*host)(n.Table).Display(6, v) // no such program: lost
 	}
 	const total = limits.ProgramLog + extra
 	for _, c := range []struct{ from, first uint64 }{{0, extra}, {extra, extra}, {extra + 1, extra + 1}, {total - 1, total - 1}, {total, total}, {total + 5, total}, {1<<64 - 1, total}} {
@@ -146,7 +146,7 @@ func TestALogKeepsTheLastValues(t *testing.T) { // PANIC-26
 	}
 }
 
-// The queue keeps its order however long it becomes, and what was handled takes no place in it.
+// The queue keeps its order at any length, and handled messages take no room in it.
 func TestTheQueueKeepsItsOrderAndItsLength(t *testing.T) {
 	n := newNIC(t)
 	next, want := uint32(0), uint32(0)
@@ -174,7 +174,7 @@ func TestTheQueueKeepsItsOrderAndItsLength(t *testing.T) {
 	}
 }
 
-// Of a message in pieces, each piece has its place. Messages with pieces that come mixed are told apart.
+// Each piece of a message has its place. Messages with interleaved pieces are told apart.
 func TestPiecesOfSeveralMessagesAreToldApart(t *testing.T) { // PANIC-18
 	n := newNIC(t)
 	pr := &Peer{Endpoint: new(rel.Endpoint)}
@@ -197,7 +197,7 @@ func TestPiecesOfSeveralMessagesAreToldApart(t *testing.T) { // PANIC-18
 	if len(pr.assemblies) != 0 || pr.used != 2*cost(4)+cost(2) {
 		t.Errorf("%d messages are in pieces, %d bytes are used", len(pr.assemblies), pr.used)
 	}
-	n.Record(pr, piece(2, 4, 0, 1, 2)) // the number of one that has come whole begins another
+	n.Record(pr, piece(2, 4, 0, 1, 2)) // the number of a complete message begins another
 	if n.Pending() != 0 || len(pr.assemblies) != 1 || n.counts[vni.DropFormat] != 0 {
 		t.Errorf("%d messages wait, %d are in pieces", n.Pending(), len(pr.assemblies))
 	}

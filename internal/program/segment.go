@@ -12,9 +12,11 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// A segment is memory that programs and processes of a NIC share, known by a number (PANIC-23). Behind its data it has locks and flags,
-// a word each (PANIC-24): processes set locks and clear flags, programs clear locks and set flags, all by atomic stores, so neither
-// side needs a system call. Lock or flag n of the language is word n mod SegmentWords of segment n / SegmentWords.
+// A segment is memory that programs and processes of a NIC share, known by a number (PANIC-23).
+// Behind its data it has locks and flags, one word each (PANIC-24). Processes set locks and clear
+// flags; programs clear locks and set flags. All use atomic stores, so neither side needs a
+// system call. Lock or flag n of the language is word n mod SegmentWords of segment n /
+// SegmentWords.
 //
 //	│ data                       │ locks, SegmentWords × 4 │ flags, SegmentWords × 4 │
 //
@@ -26,21 +28,23 @@ type segment struct {
 	apart error // why programs in the driver do not reach it; nil: they do, or there are none
 }
 
-// SegmentTail is what a segment has behind its data, in bytes.
+// SegmentTail is the number of bytes of a segment behind its data.
 const SegmentTail = 2 * limits.SegmentWords * 4
 
-// Why a segment is refused.
+// Reasons to refuse a segment.
 var (
 	ErrNoSegment  = errors.New("no such segment")
 	ErrSegmentBad = errors.New("segment cannot be added")
 )
 
-// AddSegment has programs reach memory by a number. It has SegmentTail bytes behind the data, and is aligned to words of 8 bytes.
+// AddSegment makes memory available to programs by a number. It has SegmentTail bytes behind the
+// data, and is aligned to words of 8 bytes.
 func (t *Table) AddSegment(id uint32, mem []byte) error {
 	n := len(mem) - SegmentTail
 	switch {
 	case n < 1 || n > limits.SegmentBytes || n%8 != 0 || uintptr(unsafe.Pointer(unsafe.SliceData(mem)))%8 != 0:
-		return fmt.Errorf("program: %w: it has %d bytes of data; expected 8 to %d, by eights", ErrSegmentBad, n, limits.SegmentBytes)
+		return fmt.Errorf("program: %w: it has %d bytes of data; expected 8 to %d, by eights",
+			ErrSegmentBad, n, limits.SegmentBytes)
 	case t.segments[id] != nil:
 		return fmt.Errorf("program: %w: there is one with number %d", ErrSegmentBad, id)
 	case len(t.segments) >= limits.Segments:
@@ -51,14 +55,16 @@ func (t *Table) AddSegment(id uint32, mem []byte) error {
 	return nil
 }
 
-// KeepApart notes that programs in the driver do not find a segment, and why: List says so.
+// KeepApart notes that programs in the driver do not find a segment, and why. List tells that
+// reason.
 func (t *Table) KeepApart(id uint32, why error) {
 	if s := t.segments[id]; s != nil {
 		s.apart = why
 	}
 }
 
-// lacks says which segments a program in the driver does not find there, and why; empty if none, or if it needs none.
+// lacks returns the segments that a program in the driver does not find there, and why. It is
+// empty if there are none, or if the program needs none.
 func (t *Table) lacks(l *loaded) string {
 	if !l.inDriver || !l.spec.Module.UsesSegments() {
 		return ""
@@ -72,7 +78,7 @@ func (t *Table) lacks(l *loaded) string {
 	return strings.Join(all, "; ")
 }
 
-// RemoveSegment takes a segment away. Programs touch it no more when it returns.
+// RemoveSegment removes a segment. Programs do not touch it after RemoveSegment returns.
 func (t *Table) RemoveSegment(id uint32) error {
 	if t.segments[id] == nil {
 		return fmt.Errorf("program: %w: %d", ErrNoSegment, id)
@@ -95,7 +101,8 @@ func (t *Table) segmentOf(id int64) *segment {
 	return t.segments[uint32(id)]
 }
 
-// words finds the segment of a lock or flag, and its place there. Of a segment that is not there every lock is clear.
+// words returns the segment of a lock or flag, and its index there. In a missing segment every
+// lock is clear.
 func (t *Table) words(n int64) (s *segment, i int) {
 	if n < 0 {
 		return nil, 0
@@ -109,7 +116,8 @@ func (h *host) Lock(n int64) bool {
 	return s != nil && atomic.LoadUint32(&s.locks[i]) != 0
 }
 
-// ClearLock implements vm.Host. It rings too: a process may wait for a lock that it has set to be cleared.
+// ClearLock implements vm.Host. It rings too: a process may wait until a lock that it has set is
+// cleared.
 func (h *host) ClearLock(n int64) {
 	if s, i := h.table().words(n); s != nil {
 		atomic.StoreUint32(&s.locks[i], 0)
@@ -125,7 +133,8 @@ func (h *host) SetFlag(n int64) {
 	}
 }
 
-// Rang has the processes look that share a segment: a program in the driver has set a flag of it, or cleared a lock.
+// Rang makes the processes that share a segment check it: a program in the driver has set a flag
+// of it, or cleared a lock.
 func (t *Table) Rang(segment uint32) { t.nic.Rang(segment) }
 
 // RangAll is Rang for all segments.

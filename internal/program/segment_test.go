@@ -9,14 +9,15 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// Locks and flags are numbered in the language as they lie behind segments here.
+// The language numbers locks and flags in their order behind the segments here.
 func TestASegmentHasTheLocksThatTheLanguageNumbers(t *testing.T) {
 	if limits.SegmentWords != prog.SegmentLocks {
 		t.Errorf("a segment has %d locks, and the language numbers %d", limits.SegmentWords, prog.SegmentLocks)
 	}
 }
 
-// A lock or flag of a segment that is not there is no error: the lock is clear, and what is done to either is lost.
+// A lock or flag of a missing segment is no error: the lock is clear, and writes to either are
+// lost.
 func TestLocksAndFlagsOfNoSegmentAreClearAndLost(t *testing.T) { // PANIC-24
 	n := newNIC(t)
 	n.put(5, `PROGRAM p: VAR least; TRIGGERS 1; BEGIN least = -9223372036854775808 END;
@@ -53,7 +54,7 @@ MESSAGE 1: BEGIN SET FLAG PACKET[0]; CLEAR LOCK PACKET[0]; DISPLAY LOCK(PACKET[0
 	}
 }
 
-// A transfer to or from a segment that is not there is an error.
+// A transfer to or from a missing segment is an error.
 func TestATransferOfNoSegmentIsRefused(t *testing.T) { // PANIC-32
 	n := newNIC(t)
 	n.put(5, `PROGRAM p: VAR v; TRIGGERS 1, 2; BEGIN END; MESSAGE 1: BEGIN DELIVER v OFFSET 0 INTO PACKET[0] LEN 8 END;

@@ -19,7 +19,7 @@ func (n *nicTest) prepare(source string, replace bool) (key uint64) {
 	return key
 }
 
-// commit is prepare, and puts it in place.
+// commit is prepare followed by Commit.
 func (n *nicTest) commit(source string, replace bool) (key uint64, kept bool) {
 	n.t.Helper()
 	key = n.prepare(source, replace)
@@ -30,7 +30,7 @@ func (n *nicTest) commit(source string, replace bool) (key uint64, kept bool) {
 	return key, kept
 }
 
-// message has program 5 handle a message.
+// message makes program 5 handle a message.
 func (n *nicTest) message(payload ...byte) {
 	n.t.Helper()
 	if err := n.Post(5, 1, payload); err != nil {
@@ -83,7 +83,8 @@ func TestUndoLeavesAloneWhatHasTheNumberByNow(t *testing.T) { // PANIC-2
 	}
 }
 
-// The number of a program that was unloaded can be replaced at once, whatever its loader has yet to settle.
+// The number of an unloaded program can be replaced at once, whatever its loader has yet to
+// settle.
 func TestTheNumberOfAProgramThatWasUnloadedIsFree(t *testing.T) {
 	n := newNIC(t)
 	key, _ := n.commit(oldSource, false)
@@ -100,7 +101,8 @@ func TestTheNumberOfAProgramThatWasUnloadedIsFree(t *testing.T) {
 	}
 }
 
-// What has taken over a program's data and was stopped does not leave that stopped when it is there again.
+// If the replacement has taken over a program's data and was stopped, the program is not stopped
+// when it is back.
 func TestUndoneAProgramRunsAsItDidBefore(t *testing.T) { // PANIC-2
 	for name, end := range map[string]string{"out of budget": "WHILE 1 DO n = n + 1", "stopped": "STOP"} {
 		n := newNIC(t)
@@ -124,7 +126,7 @@ func TestUndoneAProgramRunsAsItDidBefore(t *testing.T) { // PANIC-2
 	}
 }
 
-// While the new version runs, what it has counted is not lost when it is undone.
+// While the new version runs, its counts are not lost when it is undone.
 func TestUndoneAProgramHasTheDataOfTheOneThatRan(t *testing.T) {
 	n := newNIC(t)
 	n.put(5, oldSource)
@@ -139,7 +141,7 @@ func TestUndoneAProgramHasTheDataOfTheOneThatRan(t *testing.T) {
 	}
 }
 
-// A NIC that begins anew gives out other keys, so that what was prepared before does not name what is prepared now.
+// A restarted NIC gives out other keys, so that an old key does not name a new preparation.
 func TestKeysAreNotThoseOfTheLifeBefore(t *testing.T) {
 	seen := map[uint64]bool{}
 	for life := range uint64(4) {
@@ -155,7 +157,8 @@ func TestKeysAreNotThoseOfTheLifeBefore(t *testing.T) {
 	}
 }
 
-// A version that is not started yet has the profile of the one before, which it has not earned: it can be started.
+// A version that is not started yet has the profile of the one before, which it has not earned:
+// it can be started.
 func TestWhatReplacesAProgramAndIsNotStartedIsLoaded(t *testing.T) { // PANIC-22
 	n := newNIC(t)
 	n.put(5, "PROGRAM p: VAR n; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN DISPLAY 1 / n END; END;")

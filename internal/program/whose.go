@@ -7,29 +7,29 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// Owner is the user that has loaded a program. User is also the name by which a NIC knows whose its
-// processes are (driver.Entry). It is empty for a NIC inside a program, whose processes are all of
-// one user.
+// Owner is the user that has loaded a program. User is also the name under which a NIC knows the
+// users of its processes (driver.Entry). It is empty for a NIC inside a program, whose processes
+// all belong to one user.
 type Owner struct {
-	NIC  uint64 // that vouches for the user; 0: the user is one of this host
+	NIC  uint64 // the NIC that vouches for the user; 0: a user of this host
 	User string
 	UID  int // if NIC is 0
 }
 
-// Whose says whose processes a guard may judge.
+// Whose is the set of users whose processes a guard may judge.
 type Whose struct {
 	User string // by name
 	Any  bool   // every user's
 }
 
-// Covers reports whether the processes of a user are among them.
+// Covers reports whether w includes the processes of a user.
 func (w Whose) Covers(user string) bool { return w.Any || w.User == user }
 
-// whose says whose processes a program may guard.
+// whose returns the users whose processes a program may guard.
 func (s *Spec) whose() Whose { return Whose{s.Owner.User, s.GuardAny} }
 
-// mayJudge refuses a guard for a process of another user. A process that is not there yet is judged
-// only if it is a user's whom the guard covers: the engine sees to that when the process comes.
+// mayJudge refuses a guard for a process of another user. A process that is not there yet is
+// judged only if its user is covered by the guard: the engine checks that when the process comes.
 func (t *Table) mayJudge(s *Spec) error {
 	user, there := t.nic.UserOf(s.Guards)
 	if !there || s.whose().Covers(user) {
@@ -38,8 +38,8 @@ func (t *Table) mayJudge(s *Spec) error {
 	return notTheirs(s.Guards, user)
 }
 
-// mayEnd refuses to take a guard away from a process of another user. Before the process comes, the
-// guard is its loader's.
+// mayEnd refuses to take a guard away from a process of another user. Before the process comes,
+// the guard belongs to its loader.
 func (t *Table) mayEnd(guard *Spec, by Owner, any bool) error {
 	if guard.Guards.IsZero() || any {
 		return nil
@@ -54,8 +54,8 @@ func (t *Table) mayEnd(guard *Spec, by Owner, any bool) error {
 	return notTheirs(guard.Guards, user)
 }
 
-// MayUnload returns ErrNotTheirs if a program guards a process of another user, and so is not the
-// asker's to unload.
+// MayUnload returns ErrNotTheirs if a program guards a process of another user, so the asker may
+// not unload it.
 func (t *Table) MayUnload(id vm.ID, by Owner, any bool) error {
 	l := t.loaded[id]
 	if l == nil {
@@ -65,6 +65,7 @@ func (t *Table) MayUnload(id vm.ID, by Owner, any bool) error {
 }
 
 func notTheirs(process vni.Name, user string) error {
-	return fmt.Errorf("guard of %v: %w, %q; expected a request of that user, of root or the daemon's user, or by a NIC with the role admin",
+	return fmt.Errorf(
+		"guard of %v: %w, %q; expected a request of that user, of root or the daemon's user, or by a NIC with the role admin",
 		process, ErrNotTheirs, user)
 }
