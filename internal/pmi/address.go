@@ -12,8 +12,8 @@ import (
 // hostVariable is the name by which mpiexec.hydra knows the host of a rank.
 const hostVariable = "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"
 
-// HostAddress returns an address of this host that other hosts can reach: the address of the name
-// that the launcher uses for this host, else the address of the host's own name, else the first
+// HostAddress returns an address of this host that other hosts can reach. It is the address of
+// the name that the launcher uses for this host, else that of the host's own name, else the first
 // global address of an interface that is up.
 func HostAddress(ctx context.Context) (netip.Addr, error) {
 	own, err := net.InterfaceAddrs()
@@ -35,7 +35,8 @@ func HostAddress(ctx context.Context) (netip.Addr, error) {
 		if name == "" {
 			continue
 		}
-		found, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", name) // a name that no server knows is no hindrance
+		// A name that no server knows is no error.
+		found, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 		for _, ip := range found {
 			for _, h := range here {
 				if ip.Unmap() == h {

@@ -10,23 +10,24 @@ import (
 	"time"
 )
 
-// At says where the server of a rank is.
+// At is the location of a rank's PMI server.
 type At struct {
 	FD   int    // open socket; 0: none
 	Port string // HOST:PORT; used if FD is 0
 	ID   int    // identifies the rank to the server at Port
 }
 
-// Client is a rank's connection to the PMI-1 server of its launcher. It is for one goroutine.
+// Client is a rank's connection to the PMI-1 server of its launcher. It is not safe for
+// concurrent use.
 type Client struct {
 	conn  net.Conn
 	lines *bufio.Reader
 	name  string // of the job
 	rank  int    // from a server at a port; else -1
-	size  int    // likewise
+	size  int    // from a server at a port; else -1
 }
 
-// Dial connects to a server and agrees on the version 1.1. It takes over the descriptor: no other
+// Dial connects to a server and agrees on version 1.1. It takes over the descriptor: no other
 // library of this program can use it afterwards.
 func Dial(ctx context.Context, at At) (*Client, error) {
 	c, err := connect(ctx, at)
@@ -54,7 +55,8 @@ func connect(ctx context.Context, at At) (*Client, error) {
 		c.conn, err = new(net.Dialer).DialContext(ctx, "tcp", at.Port)
 	} else {
 		if c.conn, err = takeOver(at.FD); err != nil {
-			err = fmt.Errorf("not an open socket, as PMI_FD promises, unless another library has used it already: %w", err)
+			err = fmt.Errorf(
+				"not an open socket, as PMI_FD promises, unless another library has used it already: %w", err)
 		}
 	}
 	if err != nil {
@@ -87,7 +89,7 @@ func (c *Client) start(ctx context.Context, at At) error {
 	return nil
 }
 
-// identify says to a server at a port which rank this is, and learns rank and size.
+// identify tells a server at a port which rank this is, and learns rank and size.
 func (c *Client) identify(ctx context.Context, id int) error {
 	if _, err := c.ask(ctx, "cmd=initack pmiid="+strconv.Itoa(id), "initack"); err != nil {
 		return err
@@ -113,8 +115,8 @@ func (c *Client) identify(ctx context.Context, id int) error {
 // Name returns the name of the job, which is the name of its key-value space.
 func (c *Client) Name() string { return c.name }
 
-// Place returns rank and size if the server told them. A server at a descriptor does not: the
-// environment tells them.
+// Place returns rank and size if the server told them. A server at a descriptor does not tell
+// them; they are in the environment.
 func (c *Client) Place() (rank, size int, told bool) { return c.rank, c.size, c.size >= 0 }
 
 // Put stores a value. The other ranks see it after the next Barrier.
@@ -148,14 +150,14 @@ func (c *Client) Barrier(ctx context.Context) error {
 	return err
 }
 
-// Finalize ends the conversation and closes the connection. A rank that only closes it counts as
-// failed.
+// Finalize ends the conversation and closes the connection. A rank that only closes the
+// connection counts as failed.
 func (c *Client) Finalize(ctx context.Context) error {
 	_, err := c.ask(ctx, "cmd=finalize", "finalize_ack")
 	return errors.Join(err, c.Close())
 }
 
-// Close closes the connection. A launcher takes that for a failure of the rank.
+// Close closes the connection. A launcher regards that as a failure of the rank.
 func (c *Client) Close() error { return c.conn.Close() }
 
 // errRefused is the error of a request that the server refused.
@@ -192,9 +194,10 @@ func (c *Client) read(ctx context.Context, want string) (message, error) {
 	return m, nil
 }
 
-// until ends the waits for the server when ctx ends. The function that it returns undoes that.
+// until ends the waits for the server when ctx ends. The returned function undoes that.
 func (c *Client) until(ctx context.Context) (undo func() bool) {
-	return context.AfterFunc(ctx, func() { _ = c.conn.SetDeadline(time.Unix(1, 0)) }) // it fails only if conn is closed
+	// SetDeadline fails only if conn is closed.
+	return context.AfterFunc(ctx, func() { _ = c.conn.SetDeadline(time.Unix(1, 0)) })
 }
 
 // because returns the error of ctx if it has ended, and err otherwise.

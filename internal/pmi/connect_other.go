@@ -7,6 +7,6 @@ import (
 	"net"
 )
 
-// takeOver fails: Weft does not support this system, and says so by one error (internal/target) if this
-// package compiles.
+// takeOver fails: Weft does not support this system. If this package compiles, internal/target
+// reports that with a single error.
 func takeOver(int) (net.Conn, error) { return nil, errors.ErrUnsupported }

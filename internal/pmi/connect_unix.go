@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// Connect makes the connection of a rank, and serves its one end in a goroutine. The caller gives
-// the other end to the rank as PMI_FD, and closes its own copy of it.
+// Connect makes the connection of a rank, and serves one end in a goroutine. The caller gives the
+// other end to the rank as PMI_FD, and closes its own copy of it.
 func (s *Server) Connect(rank int) (child *os.File, err error) {
 	syscall.ForkLock.RLock()
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
@@ -41,7 +41,8 @@ func (s *Server) Connect(rank int) (child *os.File, err error) {
 }
 
 // takeOver returns a connection for a descriptor that the launcher has opened, and closes the
-// descriptor. If the descriptor is no socket, another part of this program may use it: it stays open.
+// descriptor. If the descriptor is no socket, another part of this program may use it, so it
+// stays open.
 func takeOver(fd int) (net.Conn, error) {
 	syscall.ForkLock.RLock()
 	copied, err := syscall.Dup(fd)
@@ -57,5 +58,5 @@ func takeOver(fd int) (net.Conn, error) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}
-	return conn, syscall.Close(fd) // programs that this one starts would inherit it
+	return conn, syscall.Close(fd) // otherwise child processes of this program would inherit it
 }

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// fabric is the key-value space of a job on several hosts, in memory. Values reach the other hosts
-// only by a barrier, as they do in a job on real hosts.
+// fabric is the key-value space of a job on several hosts, in memory. As on real hosts, values
+// reach the other hosts only by a barrier.
 type fabric struct {
 	mu     sync.Mutex
 	hosts  []*host

@@ -6,16 +6,17 @@ import (
 	"strings"
 )
 
-// reserved begins the keys of the launcher. mappingKey says which ranks share a host.
+// reserved is the prefix of the launcher's keys. mappingKey is the key that tells which ranks
+// share a host.
 const (
 	reserved   = "PMI_"
 	mappingKey = "PMI_process_mapping"
 )
 
-// Mapping returns the value of PMI_process_mapping for ranks on hosts: hosts[i] is the number of the
-// host of rank i. It is a list of blocks (host, hosts, ranks on each): (vector,(0,2,4)) means ranks
-// 0 to 3 on host 0 and ranks 4 to 7 on host 1. Mapping returns the empty string, which means
-// "unknown", if the list is longer than a value can be.
+// Mapping returns the value of PMI_process_mapping for ranks on hosts: hosts[i] is the number of
+// the host of rank i. It is a list of blocks (host, hosts, ranks on each): (vector,(0,2,4)) means
+// ranks 0 to 3 on host 0 and ranks 4 to 7 on host 1. Mapping returns the empty string, which
+// means "unknown", if the list is longer than a value can be.
 func Mapping(hosts []int) string {
 	type block struct{ first, count, each int }
 	var blocks []block
@@ -43,8 +44,8 @@ func Mapping(hosts []int) string {
 	return b.String()
 }
 
-// OneHost reports whether a process mapping says that all ranks are on one host. A mapping that is
-// unknown or malformed does not say so.
+// OneHost reports whether a process mapping says that all ranks are on one host. For an unknown
+// or malformed mapping it returns false.
 func OneHost(mapping string) bool {
 	list, ok := strings.CutPrefix(mapping, "(vector,(")
 	list, end := strings.CutSuffix(list, "))")

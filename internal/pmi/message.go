@@ -1,5 +1,5 @@
-// Package pmi speaks PMI-1, the text protocol between a launcher and the processes of an MPI job. A
-// Server serves the ranks of one host. A Client is one rank of another launcher, such as
+// Package pmi implements PMI-1, the text protocol between a launcher and the processes of an MPI
+// job. A Server serves the ranks of one host. A Client is one rank of another launcher, such as
 // mpiexec.hydra.
 //
 //	rank ── cmd=init pmi_version=1 pmi_subversion=1 ──────────────► server
@@ -9,8 +9,9 @@
 //	     ── cmd=get kvsname=JOB key=K ────────► ◄─ cmd=get_result rc=0 value=V
 //	     ── cmd=finalize ─────────────────────► ◄─ cmd=finalize_ack
 //
-// A message is one line of NAME=VALUE tuples. The tuples may come in any order, and unknown names
-// are ignored. The rank asks, the server answers, and no second request comes before the answer.
+// A message is one line of NAME=VALUE tuples. The tuples may be in any order, and unknown names
+// are ignored. The rank asks, the server answers, and the rank sends no second request before the
+// answer.
 package pmi
 
 import (
@@ -22,7 +23,7 @@ import (
 )
 
 // Bounds of the protocol. MPICH's clients have buffers of 1024 bytes for a line, and its launcher
-// tells the same bounds.
+// states the same bounds.
 const (
 	NameBytes  = 256  // longest name of a job
 	KeyBytes   = 64   // longest key, with the zero byte that C adds

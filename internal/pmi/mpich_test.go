@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// compilePi compiles the MPI program of testdata by MPICH's compiler.
+// compilePi compiles the MPI program of testdata with MPICH's compiler.
 func compilePi(t *testing.T) (program string) {
 	t.Helper()
 	cc, err := exec.LookPath("mpicc.mpich")
@@ -27,8 +27,8 @@ func compilePi(t *testing.T) (program string) {
 	return program
 }
 
-// runMPI runs an MPI program: ranks[h] are under the server of host h. It returns what the ranks
-// print and how each ended.
+// runMPI runs an MPI program: ranks[h] are under the server of host h. It returns the output of
+// the ranks and how each ended.
 func runMPI(t *testing.T, ctx context.Context, argv []string, ranks ...[]int) (output string, ended []error, f *fabric) {
 	t.Helper()
 	var hosts []int

@@ -153,7 +153,8 @@ func TestMappingsShowBlocksOfRanks(t *testing.T) {
 	}
 }
 
-// serve starts servers for the ranks of a job: ranks[h] are on host h. It returns a client of each rank.
+// serve starts servers for the ranks of a job: ranks[h] are on host h. It returns a client of
+// each rank.
 func serve(t *testing.T, ranks ...[]int) (clients map[int]*Client, f *fabric) {
 	t.Helper()
 	size := 0
@@ -172,7 +173,8 @@ func serve(t *testing.T, ranks ...[]int) (clients map[int]*Client, f *fabric) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// The child's end goes by its number, as in the environment of a rank; takeOver closes it.
+			// The child's end is passed by number, as in the environment of a rank; takeOver
+			// closes it.
 			c, err := Dial(t.Context(), At{FD: ownFD(t, child)})
 			if err != nil {
 				t.Fatal(err)
@@ -244,7 +246,8 @@ func TestTheServerReportsAbortsAndBreaches(t *testing.T) {
 		a, b := net.Pipe()
 		served := make(chan struct{})
 		go func() { _ = s.Serve(rank, b); close(served) }() // reported to Refused
-		_, _ = a.Write([]byte(text))                        // the server may close the pipe in the middle
+		// the server may close the pipe in the middle
+		_, _ = a.Write([]byte(text))
 		select {
 		case <-served:
 			if strings.HasPrefix(text, "cmd=abort") {
@@ -324,7 +327,8 @@ func TestADescriptorThatIsNoSocketStaysOpen(t *testing.T) {
 	}
 }
 
-// Whatever a rank sends, the server answers one line or ends the connection, and stays within its bounds.
+// For any input of a rank, the server answers one line or ends the connection, and stays within
+// its bounds.
 func FuzzSession(f *testing.F) {
 	f.Add("cmd=init pmi_version=1 pmi_subversion=1\ncmd=get_maxes\ncmd=put kvsname=job-1 key=a value=b\ncmd=get kvsname=job-1 key=a\ncmd=barrier_in\ncmd=finalize\n")
 	f.Add("mcmd=spawn\nnprocs=1\nendcmd\ncmd=abort exitcode=-7\n")

@@ -12,12 +12,12 @@ import (
 	"sync"
 )
 
-// Job is a job's key-value space together with its barrier and its end, which span all hosts.
+// Job is a job's key-value space with its barrier and its end, which span all hosts.
 type Job interface {
 	Space
 
-	// Barrier waits until every host of the job has called it. The server calls it once all its ranks
-	// have entered the barrier.
+	// Barrier waits until every host of the job has called it. The server calls it once all its
+	// ranks have entered the barrier.
 	Barrier(ctx context.Context) error
 
 	// Abort ends the job with a rank's status and message.
@@ -30,8 +30,8 @@ type ServerConfig struct {
 	Size  int    // number of ranks in the job
 	Ranks []int  // ranks on this host
 
-	// Mapping is the result of Mapping for all ranks. If it is empty and all ranks are on this host,
-	// the server tells that. Otherwise the mapping is unknown to the ranks.
+	// Mapping is the result of Mapping for all ranks. If it is empty and all ranks are on this
+	// host, the server computes it. Otherwise the mapping is unknown to the ranks.
 	Mapping string
 
 	// Refused is called with each breach of the protocol. The server then closes the rank's
@@ -62,7 +62,8 @@ type round struct {
 // NewServer returns a server for the ranks of this host.
 func NewServer(cfg ServerConfig, job Job) (*Server, error) {
 	if cfg.Name == "" || len(cfg.Name) >= NameBytes || !visible(cfg.Name) {
-		return nil, fmt.Errorf("pmi: the name of the job is %.40q; expected 1 to %d visible characters", cfg.Name, NameBytes-1)
+		return nil, fmt.Errorf("pmi: the name of the job is %.40q; expected 1 to %d visible characters",
+			cfg.Name, NameBytes-1)
 	}
 	if len(cfg.Ranks) == 0 || slices.Min(cfg.Ranks) < 0 || slices.Max(cfg.Ranks) >= cfg.Size {
 		return nil, fmt.Errorf("pmi: ranks %v of %d; expected ranks from 0 to %d", cfg.Ranks, cfg.Size, cfg.Size-1)
@@ -75,7 +76,7 @@ func NewServer(cfg ServerConfig, job Job) (*Server, error) {
 	return s, nil
 }
 
-// Environment returns the variables of a rank beside PMI_FD.
+// Environment returns the variables of a rank, without PMI_FD.
 func (s *Server) Environment(rank int) []string {
 	return []string{"PMI_RANK=" + strconv.Itoa(rank), "PMI_SIZE=" + strconv.Itoa(s.cfg.Size), "PMI_SPAWNED=0"}
 }
@@ -87,7 +88,7 @@ func (s *Server) Close() {
 	s.cancel()
 	s.mu.Lock()
 	for c := range s.conns {
-		_ = c.Close() // what it reports no one could use
+		_ = c.Close() // its error would be useless
 	}
 	s.mu.Unlock()
 	s.served.Wait()
@@ -96,7 +97,7 @@ func (s *Server) Close() {
 // errClosed is the error of Serve after Close.
 var errClosed = errors.New("pmi: the server is closed")
 
-// adopt records a connection, so that Close closes it. release forgets it again.
+// adopt records a connection, so that Close closes it. release undoes that.
 func (s *Server) adopt(c io.Closer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +126,7 @@ func (s *Server) Serve(rank int, conn io.ReadWriteCloser) error {
 	return s.serve(rank, conn)
 }
 
-// serve is Serve of a connection that the server has adopted.
+// serve is Serve for a connection that the server has adopted.
 func (s *Server) serve(rank int, conn io.ReadWriteCloser) error {
 	defer s.release(conn)
 	err := s.converse(rank, conn)
@@ -145,7 +146,7 @@ func (s *Server) converse(rank int, conn io.ReadWriter) error {
 			return fmt.Errorf("rank %d: %w: more than %d bytes", rank, errLine, LineBytes)
 		}
 		if err != nil {
-			return nil // the rank has ended, which its keeper sees by itself
+			return nil // the rank has ended, and its keeper sees that by itself
 		}
 		reply, what, m, err := talk.answer(line[:len(line)-1])
 		if err != nil {
@@ -157,13 +158,14 @@ func (s *Server) converse(rank int, conn io.ReadWriter) error {
 				reply = result("barrier_out", err)
 			}
 		case abort:
-			// There is no answer. The rank waits for its end: if the connection closed, it would go on.
+			// There is no answer. The rank waits until it is ended. If the connection closed, the
+			// rank would go on.
 			code := exitCode(m)
 			s.job.Abort(rank, code, cmp.Or(m.fields["message"], fmt.Sprintf("exit code %d", code)))
 		}
 		if reply != "" {
 			if _, err := io.WriteString(conn, reply+"\n"); err != nil {
-				return nil // likewise
+				return nil // the rank has ended
 			}
 		}
 		if what == finish {

@@ -23,19 +23,19 @@ const (
 // spawnLines bounds the lines of a spawn request, which is refused as a whole.
 const spawnLines = 16384
 
-// session is the server's side of one connection: a function from a line to an answer. It waits for
-// nothing.
+// session is the server's side of one connection: a function from a line to an answer. It never
+// waits.
 type session struct {
 	job     string
 	size    int
 	mapping string // value of mappingKey; empty: unknown
 	space   Space
 
-	puts, bytes int // how much the rank has put
+	puts, bytes int // what the rank has put so far
 	spawning    int // lines of a spawn request so far; 0: none
 }
 
-// deed is what the server does beside answering.
+// deed is the server's action in addition to the answer.
 type deed int
 
 const (
@@ -58,7 +58,8 @@ func (s *session) answer(line []byte) (reply string, what deed, m message, err e
 	case "init":
 		reply, err = s.init(m)
 	case "get_maxes":
-		reply = fmt.Sprintf("cmd=maxes rc=0 kvsname_max=%d keylen_max=%d vallen_max=%d", NameBytes, KeyBytes, ValueBytes)
+		reply = fmt.Sprintf("cmd=maxes rc=0 kvsname_max=%d keylen_max=%d vallen_max=%d",
+			NameBytes, KeyBytes, ValueBytes)
 	case "get_universe_size":
 		reply = fmt.Sprintf("cmd=universe_size rc=0 size=%d", s.size)
 	case "get_appnum":
@@ -86,7 +87,7 @@ func (s *session) answer(line []byte) (reply string, what deed, m message, err e
 	return reply, what, m, err
 }
 
-// result is an answer that says only whether a request succeeded.
+// result returns an answer that says only whether a request succeeded.
 func result(cmd string, err error) string {
 	if err != nil {
 		return "cmd=" + cmd + " rc=-1 msg=" + word(err.Error())
@@ -94,7 +95,7 @@ func result(cmd string, err error) string {
 	return "cmd=" + cmd + " rc=0 msg=success"
 }
 
-// init answers the version that the connection uses: 1.1, or 1.0 if the rank knows no other.
+// init answers with the version for the connection: 1.1, or 1.0 if the rank knows no other.
 func (s *session) init(m message) (string, error) {
 	version, err := m.number("pmi_version")
 	if err != nil {
@@ -148,7 +149,7 @@ func (s *session) put(m message) error {
 }
 
 // get returns a value. A reserved key without a value has an empty one: clients ask for keys of
-// other launchers, and end the program if they get an error.
+// other launchers, and end the program on an error.
 func (s *session) get(m message) string {
 	key, err := s.check(m)
 	if err != nil {

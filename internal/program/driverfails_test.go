@@ -82,7 +82,7 @@ func TestAFailureOfTheDriverIsToldAndLeavesNothing(t *testing.T) {
 				err = errors.Join(told...)
 				never := step == "" || step == "Profile" // read only by tools
 				if step == "Leave" && second && !undo {
-					never = true // it is closed where it is
+					never = true // it is closed in its place
 				}
 				if never != (err == nil) || err != nil && !errors.Is(err, errDriver) {
 					t.Errorf("%s: told %v", what, err)

@@ -7,14 +7,15 @@ import (
 	"sync"
 )
 
-// merged is what several registries know together.
+// merged is the combined knowledge of several registries.
 type merged []Registry
 
-// Merge returns a registry of what all of them know. Where two tell different things of one id or one address, the one
-// that stands first is believed: a list that a user wrote should stand before one that was heard.
+// Merge returns a registry of everything that the given registries know. If two disagree about an
+// id or an address, the earlier one is believed: a list that a user wrote should precede one that
+// was heard.
 func Merge(registries ...Registry) Registry { return merged(registries) }
 
-// Nodes is the list as it stands.
+// Nodes returns the current list.
 func (m merged) Nodes() (all []Node) {
 	ids, addrs := map[NICID]bool{}, map[netip.AddrPort]bool{}
 	for _, r := range m {
@@ -32,11 +33,11 @@ func (m merged) Nodes() (all []Node) {
 	return all
 }
 
-// Watch watches all of them until ctx is done, or one of them can be watched no more.
+// Watch watches all of them until ctx is done, or one of them can no longer be watched.
 func (m merged) Watch(ctx context.Context, changed func([]Node)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	var one sync.Mutex // changed is called by one at a time
+	var one sync.Mutex // serialises the calls of changed
 	var errs []error
 	var all sync.WaitGroup
 	for _, r := range m {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// told is a registry that is told what to say.
+// told is a registry whose contents the test sets.
 type told struct {
 	nodes chan []Node
 	now   []Node

@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// knows is a resolver that knows one host.
+// knows returns a resolver that knows one host.
 func knows(host string, all ...string) lookUp {
 	return func(_ context.Context, network, asked string) (found []netip.Addr, err error) {
 		if network != "ip" || asked != host {

@@ -26,11 +26,11 @@ func Resolve(s string, port uint16) (netip.AddrPort, error) {
 	return all[0], nil
 }
 
-// ResolveAll reads the address of a node: an IP or a host name, and a port. If the port is missing,
-// ResolveAll takes the one given. It looks a host name up once, within 5 seconds, and returns at most
-// limits.NodeAddresses addresses, in the order in which they should be tried: an IPv4 address first,
-// then the families take turns. A fabric binds the ids of NICs to their addresses, so a name that
-// moves later changes nothing.
+// ResolveAll resolves the address of a node: an IP or a host name, and a port. If the port is
+// missing, ResolveAll uses the given port. It looks a host name up once, within 5 seconds. It
+// returns at most limits.NodeAddresses addresses, in the order in which they should be tried: an
+// IPv4 address first, then the families alternate. A fabric binds the ids of NICs to their
+// addresses, so a name that moves later changes nothing.
 func ResolveAll(s string, port uint16) ([]netip.AddrPort, error) {
 	return resolve(s, port, net.DefaultResolver.LookupNetIP)
 }
@@ -70,9 +70,9 @@ func resolve(s string, port uint16, find lookUp) ([]netip.AddrPort, error) {
 	return byTurns(all, port), nil
 }
 
-// byTurns returns the addresses of a host in the order in which they should be tried: those of each
-// family as the resolver has them, and the families by turns, so that one family that leads nowhere
-// delays the other by one address only.
+// byTurns returns the addresses of a host in the order in which they should be tried. Each family
+// keeps the resolver's order, and the families alternate. So an unreachable family delays the
+// other by only one address.
 func byTurns(all []netip.Addr, port uint16) (order []netip.AddrPort) {
 	var families [2][]netip.AddrPort
 	for _, a := range all {
@@ -94,7 +94,7 @@ func byTurns(all []netip.Addr, port uint16) (order []netip.AddrPort) {
 	return order
 }
 
-// unbracketed returns an IPv6 address without its brackets. Any other text stays as it is.
+// unbracketed returns an IPv6 address without its brackets. Any other text is unchanged.
 func unbracketed(s string) string {
 	if in, ok := strings.CutPrefix(s, "["); ok && strings.Contains(in, ":") {
 		if in, ok = strings.CutSuffix(in, "]"); ok {
@@ -107,7 +107,7 @@ func unbracketed(s string) string {
 // mostHostName is the longest host name of DNS, in bytes.
 const mostHostName = 253
 
-// isHostName reports whether s can be a host name. A malformed IP is none.
+// isHostName reports whether s can be a host name. A malformed IP cannot.
 func isHostName(s string) bool {
 	letters := false
 	for _, r := range s {

@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// Each node of a list that cannot be beside the others is named, and the list is refused.
+// Each node that conflicts with others in the list is named, and the list is refused.
 func TestAListNamesEachNodeThatCannotBe(t *testing.T) {
 	at := func(a string, change func(n *Node)) Node {
 		n := Node{Addr: mustAddr(a)}
@@ -96,7 +96,7 @@ func TestATorusAndItsPositionsHaveBounds(t *testing.T) { // QNIX-52
 	}
 }
 
-// All addresses of a node are its own: another registry's node at any of them is the same one.
+// Every address of a node identifies it: another registry's node at any of them is the same one.
 func TestANodeIsKnownByEachOfItsAddresses(t *testing.T) {
 	n := Node{ID: 7, Addr: mustAddr("10.0.0.1:1")}
 	for i := range n.Others {
@@ -116,7 +116,8 @@ func TestANodeIsKnownByEachOfItsAddresses(t *testing.T) {
 	}
 }
 
-// A lookup that fails says why. A host name, a port and an IP are told apart before anything is looked up.
+// A failed lookup returns the reason. A host name, a port and an IP are told apart before any
+// lookup.
 func TestOnlyAHostNameIsLookedUp(t *testing.T) {
 	asked := ""
 	find := func(_ context.Context, _, host string) ([]netip.Addr, error) {

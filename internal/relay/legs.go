@@ -8,21 +8,22 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// leg carries a relay to one NIC, with the part of the list that is for it and those below it.
+// leg carries a relay to one NIC, with the part of the list for it and the NICs below it.
 type leg struct {
 	r        *Relay
 	pr       *Peer
-	at       int // in its peer's legs
+	at       int // index in its peer's legs
 	id       uint32
-	from, to int // of the relay's nics
+	from, to int // range of the relay's nics
 	head     [wire.RelayHeadLen]byte
 	length   int
 	sent     int // bytes
 	blocked  bool
 }
 
-// Start makes a relay of this NIC's own, in a buffer of transit memory. The source waits for its outcome, and sends it by
-// Turn, if there is something to send. When it is ready for Over, it calls Begun.
+// Start makes a relay from this NIC, in a buffer of transit memory. The source waits for its
+// outcome. If there is something to send, the source sends it by Turn. When the source is ready
+// for Over, it calls Begun.
 func (t *Table) Start(body []byte, source any) (r *Relay, unsent bool) {
 	r = t.newRelay(body, true)
 	if !r.parse() {
@@ -34,16 +35,16 @@ func (t *Table) Start(body []byte, source any) (r *Relay, unsent bool) {
 	return r, r.unsent()
 }
 
-// Begun notes that there will be no more legs.
+// Begun notes that no more legs will begin.
 func (t *Table) Begun(r *Relay) {
 	r.begun = true
 	t.carried(r)
 	t.settle(r)
 }
 
-// Turn sends a record's worth of a relay of this NIC's own. Its legs go one after the other, those first that have the most
-// NICs below them, but for one whose peer takes no more just now: if that is so of all, full is the first such peer. If done
-// is set, all has been sent.
+// Turn sends one record of a relay from this NIC. Its legs are sent one after another, those with
+// the most NICs below them first; a leg whose peer accepts no more is skipped. If all peers
+// accept no more, full is the first of them. done means that all has been sent.
 func (t *Table) Turn(r *Relay) (full *Peer, done bool) {
 	for _, l := range r.legs {
 		if l.sent == l.length {
@@ -61,8 +62,8 @@ func (t *Table) Turn(r *Relay) (full *Peer, done bool) {
 	return full, !r.unsent()
 }
 
-// Abandon lets a relay whose outcome nothing waits for take its way alone: NICs that have a part of it must get the rest.
-// Those that it has not been sent to yet are spared.
+// Abandon detaches a relay whose outcome is not awaited any more. NICs that have a part of it
+// must get the rest, so it goes on alone. NICs to which nothing has been sent yet are left out.
 func (t *Table) Abandon(r *Relay) {
 	r.source, r.begun = nil, false
 	for _, l := range slices.Clone(r.legs) {
@@ -76,7 +77,8 @@ func (t *Table) Abandon(r *Relay) {
 	t.Begun(r)
 }
 
-// beginLegs divides the NICs of the list, from the given one on, into halves, and begins a leg to the first NIC of each.
+// beginLegs divides the NICs of the list, from the given one on, into halves, and begins a leg to
+// the first NIC of each.
 func (t *Table) beginLegs(r *Relay, from int) {
 	for end := len(r.nics) - 1; from < end; {
 		to := from + (end-from+1)/2
@@ -85,7 +87,7 @@ func (t *Table) beginLegs(r *Relay, from int) {
 	}
 }
 
-// beginLeg begins a leg for some NICs of the list: to the first that can be reached from here.
+// beginLeg begins a leg for some NICs of the list, to the first that can be reached from here.
 func (t *Table) beginLeg(r *Relay, from, to int) {
 	for ; from < to; from++ {
 		length := wire.RelayHeadLen + r.nics[to].at - r.nics[from].at + len(r.body) - r.message
@@ -104,14 +106,14 @@ func (t *Table) beginLeg(r *Relay, from, to int) {
 		pr.cost += cost(length)
 		pr.Watch(1)
 		t.counts[vni.NICRelays]++
-		if r.source == nil { // else it takes the turns of its source
+		if r.source == nil { // else it is sent in the turns of its source
 			t.pump(l)
 		}
 		return
 	}
 }
 
-// newLeg enters a leg by the next id.
+// newLeg registers a leg with the next id.
 func (t *Table) newLeg() *leg {
 	l := t.spare.Take()
 	for t.last++; t.last == 0 || t.legs[t.last] != nil; t.last++ {
@@ -120,7 +122,7 @@ func (t *Table) newLeg() *leg {
 	return l
 }
 
-// pump sends what a leg can, and has it wait for the peer if that takes no more.
+// pump sends as much as a leg can, and queues the leg if the peer accepts no more.
 func (t *Table) pump(l *leg) {
 	for l.sent < l.length {
 		if !t.piece(l) {
@@ -132,7 +134,7 @@ func (t *Table) pump(l *leg) {
 	t.carried(l.r)
 }
 
-// piece sends a record's worth of a leg; false means that the peer takes no more.
+// piece sends one record of a leg. False means that the peer accepts no more.
 func (t *Table) piece(l *leg) bool {
 	space := wire.SpaceFor(l.length)
 	n := min(l.length-l.sent, l.pr.MaxRecord(space)-wire.RelayLen)
@@ -151,19 +153,19 @@ func (t *Table) piece(l *leg) bool {
 	return true
 }
 
-// unsent reports whether some leg has not carried all.
+// unsent reports whether some leg has not carried all its bytes.
 func (r *Relay) unsent() bool {
 	return slices.ContainsFunc(r.legs, func(l *leg) bool { return l.sent < l.length })
 }
 
-// carried frees the body when nothing of it is left to be sent.
+// carried frees the body when no byte of it is left to be sent.
 func (t *Table) carried(r *Relay) {
 	if r.begun && !r.unsent() {
 		t.dropBody(r)
 	}
 }
 
-// Writable lets the legs to a peer go on.
+// Writable continues the legs to a peer.
 func (t *Table) Writable(pr *Peer) {
 	for n := len(pr.blocked); n > 0; n-- {
 		l := pr.blocked[0]
@@ -173,7 +175,7 @@ func (t *Table) Writable(pr *Peer) {
 	}
 }
 
-// Answer takes the answer to a leg.
+// Answer handles the answer to a leg.
 func (t *Table) Answer(pr *Peer, rec wire.Record) {
 	id, missed := rec.Relayed()
 	l := t.legs[id]
@@ -191,7 +193,7 @@ func (t *Table) Answer(pr *Peer, rec wire.Record) {
 	t.end(l)
 }
 
-// lose gives up on all NICs that a leg is for.
+// lose gives up all NICs of a leg.
 func (t *Table) lose(l *leg) {
 	l.r.miss(l.r.nics[l.from].first, l.r.nics[l.to].first)
 	t.end(l)
@@ -236,7 +238,8 @@ func (t *Table) settle(r *Relay) {
 	t.free(r)
 }
 
-// words are the bits of the receivers that were missed, as a Relayed has them: none if there are none.
+// words returns the bits of the missed receivers in the form of a Relayed: none if all were
+// reached.
 func (r *Relay) words() []uint64 {
 	n := len(r.missed)
 	for n > 0 && r.missed[n-1] == 0 {
@@ -245,8 +248,8 @@ func (r *Relay) words() []uint64 {
 	return r.missed[:n]
 }
 
-// Down gives up what was to go by a peer, and what it wanted passed on that has not come whole. What has come goes its way,
-// though nothing waits for the answer.
+// Down gives up the legs to a peer, and the incomplete relays from it. Complete relays from it go
+// on, although their answer is not awaited.
 func (t *Table) Down(pr *Peer) {
 	for id, a := range pr.assemblies { // order does not matter: only deletions
 		t.nic.GiveBuffer(a.body)

@@ -18,11 +18,11 @@ import (
 //	NIC     the same for its own entry: equal ─► deliver
 //	                                    else  ─► missed; the source sends the message itself
 //
-// The MAC is HMAC-SHA256, cut to 16 bytes. AES-GMAC is faster, but a nonce that is used twice gives
-// the key away, and a relay has no number that is certain to be new for the pair. HMAC needs none.
-// The source hashes a message once and not for each NIC, so a further NIC costs it a few blocks.
+// The MAC is HMAC-SHA256, cut to 16 bytes. AES-GMAC is faster, but a reused nonce reveals the
+// key, and a relay has no number that is certain to be new for the pair. HMAC needs none. The
+// source hashes a message only once, so each further NIC costs it only a few blocks.
 
-// authenticator computes MACs. It holds what would otherwise be allocated for each of them.
+// authenticator computes MACs. It holds memory that would otherwise be allocated for each MAC.
 type authenticator struct {
 	hash   hash.Hash // of a message
 	digest [sha256.Size]byte
@@ -30,13 +30,13 @@ type authenticator struct {
 	sum    [sha256.Size]byte
 }
 
-// keyed is the HMAC of one session with a peer. It is made anew when the peer has another key.
+// keyed is the HMAC of one session with a peer. It is replaced when the key of the peer changes.
 type keyed struct {
 	key [32]byte
 	mac hash.Hash
 }
 
-// use makes key the key of the MACs that follow.
+// use sets the key of the following MACs.
 func (k *keyed) use(key [32]byte) {
 	if k.mac == nil || k.key != key {
 		k.key = key
@@ -44,7 +44,7 @@ func (k *keyed) use(key [32]byte) {
 	}
 }
 
-// read takes the digest of a message. The MACs that follow are of this message.
+// read computes the digest of a message. The following MACs are for this message.
 func (a *authenticator) read(message []byte) {
 	a.hash.Reset()
 	a.hash.Write(message)
@@ -61,13 +61,13 @@ func (a *authenticator) compute(k *keyed, head *wire.RelayHead, n *wire.RelayNIC
 	return k.mac.Sum(a.sum[:0])[:wire.RelayMACLen]
 }
 
-// sign writes the MACs of a relay of this NIC's own. A NIC without a session gets none, and will be
+// sign writes the MACs of a relay from this NIC. A NIC without a session gets none, and will be
 // missed.
 func (t *Table) sign(r *Relay) {
 	t.macs.read(r.body[r.message:])
 	for _, at := range r.nics[:len(r.nics)-1] {
 		b := r.body[at.at:]
-		n, receivers, _, _ := wire.ParseRelayNIC(b) // which parse has found good
+		n, receivers, _, _ := wire.ParseRelayNIC(b) // parse has accepted it
 		pr := t.nic.Peer(n.NIC)
 		if pr == nil || pr.Session() != n.Session {
 			continue
@@ -80,8 +80,8 @@ func (t *Table) sign(r *Relay) {
 	}
 }
 
-// Sign writes the MACs into the body of a relay of this NIC that another NIC is to send. Tests and
-// simulated NICs that go bad use it. It reports whether the body is well formed.
+// Sign writes the MACs into the body of a relay from this NIC that another NIC is to send. It is
+// for tests and for simulated NICs that turn hostile. It reports whether the body is well formed.
 func (t *Table) Sign(body []byte) bool {
 	r := &Relay{body: body}
 	if !r.parse() {
@@ -91,10 +91,10 @@ func (t *Table) Sign(body []byte) bool {
 	return true
 }
 
-// genuine reports whether a relay's source has made what the relay holds for this NIC. The key
+// genuine reports whether a relay's source has made the relay's data for this NIC. The key
 // belongs to the session that the list names. If source and receiver have another session by now,
-// or none, the NIC does not take the message and does not count it: an honest relay may be late.
-// A wrong MAC is counted.
+// or none, the NIC refuses the message without counting it: an honest relay may be late. A wrong
+// MAC is counted.
 func (t *Table) genuine(r *Relay, n *wire.RelayNIC, receivers []byte) bool {
 	source := t.nic.Peer(r.head.NIC)
 	if source == nil || source.Session() != n.Session {

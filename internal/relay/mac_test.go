@@ -18,7 +18,7 @@ func TestAMessageIsTakenAsItsSourceHasSentItAndNoOtherwise(t *testing.T) {
 	if got := e.takes(b); !slices.Equal(got, []string{"the message"}) {
 		t.Fatalf("%q delivered of the true relay", got)
 	}
-	// The entry of the other NIC is not for this one, and its length stands in it.
+	// The entry of the other NIC is not for this one. Its length is in it.
 	other := wire.RelayHeadLen + entryLen
 	for i := range b {
 		if i >= other && i < other+entryLen {
@@ -52,8 +52,8 @@ func TestAMessageIsTakenAsItsSourceHasSentItAndNoOtherwise(t *testing.T) {
 	e.clean(t)
 }
 
-// Both NICs have the same key. A relay may not send a message back to its source in the receiver's
-// name.
+// Both NICs have the same key. A relay may not send a message back to its source in the
+// receiver's name.
 func TestAMACOfOneDirectionIsNotValidInTheOther(t *testing.T) {
 	one, two := pair(t)
 	b := two.body("an echo", 1)

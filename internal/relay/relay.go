@@ -1,6 +1,7 @@
-// Package relay passes a message for processes of several NICs down a tree of those NICs. It is a service of the engine
-// (internal/nic), which decides what goes by a relay and delivers what comes by one. Each NIC passes it on by itself: the
-// processes in between are not asked, and one that is stopped delays nothing.
+// Package relay passes a message for processes of several NICs down a tree of those NICs. It is a
+// service of the engine (internal/nic), which decides which messages travel by a relay, and
+// delivers those that arrive by one. Each NIC passes the message on by itself. The processes in
+// between are not involved, so a stopped process delays nothing.
 //
 //	source             first half's NIC                its first half …
 //	  │── Relay ──────────►│── Relay ─────────────────────►│   list of NICs, receivers and message numbers; the message
@@ -8,17 +9,19 @@
 //	  │                    │◄───────────────────── Relayed ─│   all below have it, but for these
 //	  │◄────────── Relayed ─│
 //
-// The list is halved at every step, so the source sends the message log2 of the NICs times, and no way is longer. Each
-// hop is rel's, so nothing is lost on it while both live. What can fail, a NIC that cannot be reached from where it
-// should be, or one that dies, costs no message: the source keeps its bytes until all have answered, and sends the receivers
-// that are named in a Relayed, or were below a NIC that is lost, the message itself, with the number that it has. A receiver
-// that has got it after all knows the number (decision 5). So a relay need not be certain of anything.
+// The list is halved at every step, so the source sends the message log2 of the NICs times, and
+// no path is longer. Each hop uses rel, so nothing is lost on it while both NICs live. A failure
+// costs no message, be it an unreachable NIC or one that dies. The source keeps the bytes until
+// all have answered. It sends the message itself, with its number, to the receivers that a
+// Relayed names, and to those below a lost NIC. A receiver that has got the message after all
+// knows the number (decision 5). So a relay need not be certain of anything.
 //
-// A message number means something within a session of source and receiver, which those in between do not see. So the
-// list names the session; a NIC that has another, or none, does not take the message from a third party.
+// A message number has a meaning within a session of source and receiver, which the NICs in
+// between do not see. So the list names the session. A NIC with another session, or none, does
+// not accept the message from a third party.
 //
-// A NIC in between may be hostile. The source writes a MAC for each NIC (mac.go). If a NIC's MAC is
-// wrong, its receivers are missed, and the source sends them the message itself.
+// A NIC in between may be hostile. The source writes a MAC for each NIC (mac.go). If a NIC's MAC
+// is wrong, its receivers are missed, and the source sends them the message itself.
 package relay
 
 import (
@@ -44,25 +47,25 @@ type Engine interface {
 	// reports whether the process has the message, or had it already.
 	Deliver(head *wire.RelayHead, to wire.RelayReceiver, message []byte) bool
 	Over(source any, r *Relay) // every NIC below has answered
-	LegEnded(source any)       // and so has one of them, for which the relay may have waited
+	LegEnded(source any)       // one of them has answered, for which the relay may have waited
 
-	TakeBuffer(n int) []byte // of transit memory
-	GiveBuffer(b []byte)     // nil is none
+	TakeBuffer(n int) []byte // from transit memory
+	GiveBuffer(b []byte)     // nil is ignored
 }
 
-// Peer is another NIC as relays see it. It lies in the engine's entry for the NIC.
+// Peer is another NIC in the view of relays. It is part of the engine's entry for the NIC.
 type Peer struct {
 	*rel.Endpoint
 
-	legs       []*leg // to it, that it has not answered
-	blocked    []*leg // those of them that wait until it takes more
-	cost       int    // of those that it has not answered
+	legs       []*leg // legs to it that it has not answered
+	blocked    []*leg // those of them that wait until it accepts more
+	cost       int    // of the unanswered legs
 	assemblies map[uint32]assembly
-	assembling int // what they cost
+	assembling int // cost of the assemblies
 	keyed      keyed
 }
 
-// assembly is a relay that comes in pieces.
+// assembly is a relay that arrives in pieces.
 type assembly struct {
 	body []byte
 	got  int
@@ -70,31 +73,32 @@ type assembly struct {
 
 // Relay is one message on its way.
 type Relay struct {
-	parent  *Peer  // which waits for the answer; nil at the source
-	session uint32 // of the parent, for which that means something
-	id      uint32 // the parent's
-	source  any    // the engine's, as long as something there waits for the outcome
+	parent  *Peer  // waits for the answer; nil at the source
+	session uint32 // of the parent; id belongs to it
+	id      uint32 // the parent's id for the relay
+	source  any    // the engine's, while something there waits for the outcome
 	head    wire.RelayHead
 	body    []byte // head, list and message, until all legs have carried it
 	kept    bool   // body is transit memory, not a frame
-	message int    // where it begins in the body
+	message int    // its offset in the body
 	nics    []place
-	legs    []*leg // that have not answered
-	begun   bool   // there will be no more legs
+	legs    []*leg // those that have not answered
+	begun   bool   // no more legs will begin
 	missed  [wire.MaxMissed]uint64
 }
 
-// place is where a NIC stands in the body, and the place of its first receiver. The last one stands for the end.
+// place is the offset of a NIC in the body, and the index of its first receiver. The last one
+// marks the end.
 type place struct {
 	nic   uint64
 	at    int
 	first int
 }
 
-// Table has the relays that pass through this NIC.
+// Table holds the relays that pass through this NIC.
 type Table struct {
-	// Alter, if not nil, changes what this NIC passes on for others: a piece of a body, from offset
-	// on. It makes a simulated NIC a hostile relay.
+	// Alter, if not nil, changes the data that this NIC passes on for others: a piece of a body, from
+	// offset on. It turns a simulated NIC into a hostile relay.
 	Alter func(piece []byte, offset int)
 
 	nic      Engine
@@ -102,22 +106,25 @@ type Table struct {
 	defect   mutate.Defect
 	counts   []uint64        // the engine's, by vni.Counter
 	legs     map[uint32]*leg // by id
-	last     uint32          // id
-	underWay int             // relays
-	relays   []*Relay        // not in use
+	last     uint32          // last id
+	underWay int             // number of relays
+	relays   []*Relay        // free for reuse
 	spare    freelist.List[leg]
 	macs     authenticator
 }
 
-// New returns an empty table of the NIC with an id.
+// New returns an empty table for the NIC with an id.
 func New(id uint64, defect mutate.Defect, counts []uint64, nic Engine) *Table {
-	return &Table{nic: nic, id: id, defect: defect, counts: counts, legs: make(map[uint32]*leg), macs: authenticator{hash: sha256.New()}}
+	return &Table{
+		nic: nic, id: id, defect: defect, counts: counts, legs: make(map[uint32]*leg),
+		macs: authenticator{hash: sha256.New()},
+	}
 }
 
-// cost is what a relay takes of what may be under way between two NICs.
+// cost returns what a relay counts for in the bound of relays between two NICs.
 func cost(length int) int { return length + limits.RelayOverhead }
 
-// Record takes a relay, or a piece of one.
+// Record handles a relay, or a piece of one.
 func (t *Table) Record(pr *Peer, rec wire.Record) {
 	id, offset, length := rec.Relay()
 	piece := rec.Payload()
@@ -127,13 +134,15 @@ func (t *Table) Record(pr *Peer, rec wire.Record) {
 	}
 	a, begun := pr.assemblies[id]
 	if !begun {
-		if int(length) > limits.RelayBody || pr.assembling+cost(int(length)) > limits.RelayBytes { // no peer sends such
+		// No honest peer sends such a relay.
+		if int(length) > limits.RelayBody || pr.assembling+cost(int(length)) > limits.RelayBytes {
 			t.counts[vni.DropFormat]++
 			t.answer(pr, id, nil)
 			return
 		}
 		a.body = t.nic.TakeBuffer(int(length))
-		clear(a.body) // of pieces that lie on one another, what another relay has left there must not show
+		// If pieces overlap, the bytes of an earlier relay must not show.
+		clear(a.body)
 		if pr.assemblies == nil {
 			pr.assemblies = make(map[uint32]assembly)
 		}
@@ -192,7 +201,7 @@ func (t *Table) free(r *Relay) {
 	t.underWay--
 }
 
-// dropBody gives back what is needed no more.
+// dropBody returns the buffer that is no longer needed.
 func (t *Table) dropBody(r *Relay) {
 	if r.kept {
 		t.nic.GiveBuffer(r.body)
@@ -222,9 +231,9 @@ func (r *Relay) parse() bool {
 	return receivers <= limits.MulticastReceivers && len(rest) <= limits.StagedMessage
 }
 
-// deliver gives the message to the processes here that it is for.
+// deliver gives the message to its receivers on this NIC.
 func (t *Table) deliver(r *Relay) {
-	n, receivers, _, _ := wire.ParseRelayNIC(r.body[r.nics[0].at:]) // which parse has found good
+	n, receivers, _, _ := wire.ParseRelayNIC(r.body[r.nics[0].at:]) // parse has accepted it
 	if !t.genuine(r, &n, receivers) {
 		r.miss(0, int(n.Receivers))
 		return
@@ -237,14 +246,14 @@ func (t *Table) deliver(r *Relay) {
 	}
 }
 
-// miss notes that some receivers, by their places in the list, have not been reached.
+// miss notes that some receivers, by their indexes in the list, have not been reached.
 func (r *Relay) miss(from, to int) {
 	for i := from; i < to; i++ {
 		r.missed[i/64] |= 1 << (i % 64)
 	}
 }
 
-// Missed reports whether the receiver with a place in the list has not been reached.
+// Missed reports whether the receiver with an index in the list has not been reached.
 func (r *Relay) Missed(i int) bool { return r.missed[i/64]&(1<<(i%64)) != 0 }
 
 // answer tells a parent which receivers its relay has not reached: all, if missed is nil.
@@ -261,7 +270,8 @@ func (t *Table) answer(pr *Peer, id uint32, missed []uint64) {
 // Quiet reports whether no other NIC owes this one an answer.
 func (t *Table) Quiet() bool { return len(t.legs) == 0 }
 
-// Leaks says what is left; nothing may be when no process has a message under way.
+// Leaks returns an error if relays are left. There may be none when no process has a message in
+// flight.
 func (t *Table) Leaks() error {
 	if t.underWay == 0 && len(t.legs) == 0 {
 		return nil
@@ -269,18 +279,20 @@ func (t *Table) Leaks() error {
 	return fmt.Errorf("%d relays, %d legs of them", t.underWay, len(t.legs))
 }
 
-// Audit says which of its limits a peer does not keep, if any.
+// Audit returns an error if a peer exceeds a limit.
 func (pr *Peer) Audit() error {
 	if max(pr.cost, pr.assembling) > limits.RelayBytes || min(pr.cost, pr.assembling) < 0 {
-		return fmt.Errorf("peer %v has relays for %d bytes to answer and %d coming, at most %d", nicid.ID(pr.NIC()), pr.cost, pr.assembling, limits.RelayBytes)
+		return fmt.Errorf("peer %v has relays for %d bytes to answer and %d coming, at most %d",
+			nicid.ID(pr.NIC()), pr.cost, pr.assembling, limits.RelayBytes)
 	}
 	return nil
 }
 
-// Leaks says what is left between this NIC and a peer.
+// Leaks returns an error if relays are left between this NIC and a peer.
 func (pr *Peer) Leaks() error {
 	if pr.cost == 0 && pr.assembling == 0 && len(pr.legs) == 0 {
 		return nil
 	}
-	return fmt.Errorf("peer %v: relays for %d bytes out, %d in, %d to be answered", nicid.ID(pr.NIC()), pr.cost, pr.assembling, len(pr.legs))
+	return fmt.Errorf("peer %v: relays for %d bytes out, %d in, %d to be answered",
+		nicid.ID(pr.NIC()), pr.cost, pr.assembling, len(pr.legs))
 }

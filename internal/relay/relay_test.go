@@ -21,10 +21,10 @@ type engine struct {
 	peer      *Peer
 	buffers   int // in use
 	delivered []string
-	over      []bool // of the relay that is over: what it has missed
+	over      []bool // for each finished relay: whether a receiver was missed
 }
 
-// owner is the owner of an engine's module, which has nothing to do.
+// owner is the idle owner of an engine's module.
 type owner struct{ rel.Handler }
 
 func (owner) Admit(clock.Time, uint64, netip.AddrPort) error { return nil }
@@ -106,7 +106,7 @@ func (e *engine) LegEnded(any) {}
 func (e *engine) TakeBuffer(n int) []byte { e.buffers++; return make([]byte, n) }
 func (e *engine) GiveBuffer(b []byte)     { e.buffers-- }
 
-// body is a relay of a message of this NIC to the process at slot 3 of each NIC, with MACs.
+// body returns a relay of a message of this NIC to the process at slot 3 of each NIC, with MACs.
 func (e *engine) body(message string, nics ...uint64) []byte {
 	b := make([]byte, wire.RelayHeadLen, 1000)
 	head := wire.RelayHead{NIC: e.id, Gen: 1, Slot: 5, NICs: uint16(len(nics)), Token: 1, Tag: 2}
@@ -125,7 +125,7 @@ func (e *engine) body(message string, nics ...uint64) []byte {
 // entryLen is the length of a NIC with one receiver in a body.
 const entryLen = wire.RelayNICLen + wire.RelayReceiverLen
 
-// takes lets the NIC take a body as one record, and returns what its processes are given of it.
+// takes passes a body to the NIC as one record, and returns what its processes receive of it.
 func (e *engine) takes(body []byte) []string {
 	e.delivered = nil
 	rec := make([]byte, wire.RelayLen+len(body))
@@ -158,7 +158,7 @@ func TestARelayInPiecesIsDeliveredWhenItIsWhole(t *testing.T) {
 		e.Record(e.peer, rec)
 	}
 	piece(9, 40, len(b), len(b))
-	piece(9, 0, 40, len(b)-1) // of another length: not taken
+	piece(9, 0, 40, len(b)-1) // of another length: not accepted
 	if len(e.delivered) != 0 || e.counts[vni.DropFormat] != 1 || e.peer.Leaks() == nil {
 		t.Fatalf("%q delivered, %d records dropped, %v", e.delivered, e.counts[vni.DropFormat], e.peer.Leaks())
 	}
@@ -167,7 +167,8 @@ func TestARelayInPiecesIsDeliveredWhenItIsWhole(t *testing.T) {
 		t.Errorf("%q delivered", e.delivered)
 	}
 	piece(10, 0, 40, limits.RelayBody+1)
-	for id := uint32(11); id < 11+limits.RelayBytes/limits.RelayOverhead; id++ { // more than a peer may have coming
+	// more than a peer may have arriving
+	for id := uint32(11); id < 11+limits.RelayBytes/limits.RelayOverhead; id++ {
 		piece(id, 0, 1, 1000)
 	}
 	if err := e.peer.Audit(); err != nil || e.counts[vni.DropFormat] < 3 {
@@ -177,7 +178,7 @@ func TestARelayInPiecesIsDeliveredWhenItIsWhole(t *testing.T) {
 	e.clean(t)
 }
 
-// clean looks whether everything has been given back.
+// clean checks that everything has been returned.
 func (e *engine) clean(t *testing.T) {
 	t.Helper()
 	if e.buffers != 0 || e.Leaks() != nil || e.peer.Leaks() != nil {

@@ -36,7 +36,7 @@ type exchanges struct {
 	Exchanges []exchange `json:"exchanges"`
 }
 
-// exchange is all that two NICs know and send, from the first Hello to the first frames of a
+// exchange holds all that two NICs know and send, from the first Hello to the first frames of a
 // renewal.
 type exchange struct {
 	Name      string `json:"name"`
@@ -96,11 +96,11 @@ type sealedFrame struct {
 	Phase       int    `json:"phase"`
 	Counter     uint64 `json:"packet_counter"`
 	Clear       int    `json:"clear"`
-	Plain       text   `json:"plain"` // the frame before it was sealed, without tag
+	Plain       text   `json:"plain"` // the frame before sealing, without tag
 	Frame       text   `json:"frame"`
 }
 
-// counting is n bytes, each one more than the one before.
+// counting returns n bytes, each one more than the one before.
 func counting(from byte, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -115,7 +115,7 @@ func newParty(from byte, certificate string) (p party) {
 	return party{private[:], public[:], public.ID().String(), counting(from+0x60, trust.KeyLen), []byte(certificate)}
 }
 
-// hello is what a party says of itself.
+// hello returns a party's Hello.
 func (p *party) hello(index uint32, suite seal.Suite) wire.Hello {
 	h := wire.Hello{
 		MinVersion: 1, MaxVersion: 1, Index: index, NIC: uint64(trust.PublicKey(p.StaticPublic).ID()), Incarnation: 5, Cookie: 0xaabbccdd,
@@ -229,8 +229,8 @@ func (x *exchange) renew(t *testing.T, s *seal.Secrets) {
 	r.FreshToResponder, r.FreshToInitiator = fresh.Send[:], fresh.Receive[:]
 }
 
-// seal seals frames of three phases in both directions: of the handshake, the next, and one made of
-// fresh keys.
+// seal seals frames of three phases in both directions: that of the handshake, the next one, and
+// one made of fresh keys.
 func (x *exchange) seal(suite seal.Suite, s *seal.Secrets) {
 	for _, back := range []bool{false, true} {
 		now, fresh, index := s.Send, seal.Secret(x.Renewal.FreshToResponder), uint32(42)
@@ -312,7 +312,7 @@ func TestExchangesAreWhatTheCodeWrites(t *testing.T) {
 	}
 }
 
-// Another implementation has the file and docs/wire.md alone: the second implementation of this
+// Another implementation has only the file and docs/wire.md. So the second implementation in this
 // package's tests reads the keys and frames back.
 func TestExchangesAreReadBackByASecondImplementation(t *testing.T) {
 	b, err := os.ReadFile(exchangesPath)

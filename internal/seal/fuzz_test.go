@@ -10,12 +10,12 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// mostAllocated bounds, with a large margin, what one hostile message may make this package
-// allocate beside copies of it.
+// mostAllocated bounds, with a large margin, how many bytes this package may allocate for one
+// hostile message, in addition to copies of it.
 const mostAllocated = 1 << 20
 
-// FuzzHostileHandshake hands the gate a frame from anywhere. A frame that does not verify is
-// signed, since the hostile peer may have the fabric key, and goes through the parser into
+// FuzzHostileHandshake passes the gate a frame from any sender. A frame that does not verify is
+// signed, since the hostile peer may have the fabric key. It goes through the parser into
 // handshakes that wait for each of the messages.
 func FuzzHostileHandshake(f *testing.F) {
 	for _, pattern := range []uint8{wire.PatternXX, wire.PatternIK} {
@@ -82,9 +82,9 @@ func FuzzHostileHandshake(f *testing.F) {
 	})
 }
 
-// readHostile reads a message at one place of a handshake. Hostile bytes give no secrets, and leave
-// a handshake that writes no more and reads no more. The seeds alone are what the peer would have
-// written: without the pre-shared key no other message verifies.
+// readHostile reads a message at one step of a handshake. Hostile bytes give no secrets, and
+// leave a handshake that neither writes nor reads any more. Only the seeds are what the peer
+// would have written: without the pre-shared key no other message verifies.
 func readHostile(t *testing.T, message []byte, pattern uint8, place int) {
 	from, to := handshakes(pattern, nil)
 	for range place {
@@ -115,9 +115,9 @@ func readHostile(t *testing.T, message []byte, pattern uint8, place int) {
 	}
 }
 
-// FuzzHostileFrame hands both kinds of opening a frame of the right length, and of wrong ones. A
-// hostile frame never opens, changes no phase, and is intact if it was tried by keys of other
-// phases.
+// FuzzHostileFrame passes a frame to both kinds of opening, with the right length and with wrong
+// ones. A hostile frame never opens, changes no phase, and is intact after trying the keys of
+// other phases.
 func FuzzHostileFrame(f *testing.F) {
 	s := seal.Secret{1}
 	b := make([]byte, 100)

@@ -16,30 +16,32 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A Gate stands before the handshake. mac1 costs a stranger's frame less than a microsecond, where
-// a handshake costs many; a NIC that gets more Hellos than it can work on asks their senders for
-// mac2, which only an address that receives frames can make.
+// A Gate stands before the handshake. mac1 limits the cost of a stranger's frame to less than a
+// microsecond; a handshake costs many. A NIC with more Hellos than it can process asks their
+// senders for mac2, which only an address that receives frames can make.
 //
 //	… body │ mac1: keyed by the fabric key │ mac2: keyed by a cookie, or zeros │
 type Gate struct {
 	keys    []gateKey
 	secrets *secret.Source
-	sum     [wire.MACLen]byte // here, since what is passed to an interface escapes
-	number  [18]byte          // of an address, likewise
+	sum     [wire.MACLen]byte // a field, since a slice passed to an interface escapes
+	number  [18]byte          // of an address; a field for the same reason
 
-	baked   [2]hash.Hash // makes the cookies of addresses: those of the last CookieEvery, and of the one before
+	// baked makes the cookies of addresses: those of the last CookieEvery, and those of the one
+	// before.
+	baked   [2]hash.Hash
 	bakedAt clock.Time
 }
 
-// gateKey is what is made of one fabric key.
+// gateKey holds the values derived from one fabric key.
 type gateKey struct {
 	mac1   hash.Hash
 	cookie [trust.KeyLen]byte // seals cookies
 	psk    [trust.KeyLen]byte
 }
 
-// CookieEvery is how long the secret behind cookies is used. A cookie is good for once to twice as
-// long.
+// CookieEvery is how long the secret behind cookies is used. A cookie is valid for one to two
+// times as long.
 const CookieEvery = 2 * time.Minute
 
 // Cookie proves that its owner receives what is sent to its address.
@@ -55,7 +57,7 @@ func NewGate(fabric []trust.FabricKey, secrets *secret.Source) *Gate {
 	return g
 }
 
-// keyed returns a MAC. BLAKE2s with a key is one, and takes half of the time of HMAC-SHA256 for
+// keyed returns a MAC. BLAKE2s with a key is one, and takes half the time of HMAC-SHA256 for
 // frames of this length.
 func keyed(key []byte) hash.Hash {
 	h, err := blake2s.New128(key)
@@ -65,7 +67,7 @@ func keyed(key []byte) hash.Hash {
 	return h
 }
 
-// Keys is how many fabric keys the gate takes.
+// Keys returns the number of fabric keys that the gate accepts.
 func (g *Gate) Keys() int { return len(g.keys) }
 
 // Psk returns the pre-shared key of handshakes under a fabric key.
@@ -78,8 +80,8 @@ func (g *Gate) mac(h hash.Hash, b []byte) []byte {
 	return h.Sum(g.sum[:0])
 }
 
-// Sign writes the MACs behind the first n bytes of a frame and returns its length. Without a cookie
-// mac2 is zeros.
+// Sign writes the MACs behind the first n bytes of a frame and returns its length. Without a
+// cookie mac2 is zeros.
 func (g *Gate) Sign(frame []byte, n, key int, cookie *Cookie) int {
 	end := n + wire.MACLen
 	copy(frame[n:end], g.mac(g.keys[key].mac1, frame[:n]))
@@ -91,8 +93,8 @@ func (g *Gate) Sign(frame []byte, n, key int, cookie *Cookie) int {
 	return end + wire.MACLen
 }
 
-// Verify checks mac1 of a frame and returns the fabric key that it fits, and the frame without its
-// MACs.
+// Verify checks mac1 of a frame. It returns the index of the matching fabric key, and the frame
+// without its MACs.
 func (g *Gate) Verify(frame []byte) (key int, rest []byte, ok bool) {
 	if len(frame) < wire.HandshakeLeast {
 		return 0, nil, false
@@ -106,11 +108,11 @@ func (g *Gate) Verify(frame []byte) (key int, rest []byte, ok bool) {
 	return 0, nil, false
 }
 
-// Mac1 is the MAC by which a cookie is bound to the frame that it answers. The frame was signed or
-// verified.
+// Mac1 returns the MAC that binds a cookie to the frame that it answers. The frame must be signed
+// or verified.
 func Mac1(frame []byte) []byte { return frame[len(frame)-2*wire.MACLen : len(frame)-wire.MACLen] }
 
-// Proves reports whether mac2 of a frame shows that its sender receives at from.
+// Proves reports whether mac2 of a frame proves that its sender receives at from.
 func (g *Gate) Proves(now clock.Time, frame []byte, from netip.AddrPort) bool {
 	g.bake(now)
 	n := len(frame) - wire.MACLen
@@ -140,7 +142,7 @@ func (g *Gate) bake(now clock.Time) {
 	g.bakedAt = now
 }
 
-// cookie is that of an address.
+// cookie returns the cookie of an address.
 func (g *Gate) cookie(h hash.Hash, addr netip.AddrPort) Cookie {
 	ip := addr.Addr().As16()
 	copy(g.number[:], ip[:])
@@ -148,7 +150,7 @@ func (g *Gate) cookie(h hash.Hash, addr netip.AddrPort) Cookie {
 	return Cookie(g.mac(h, g.number[:]))
 }
 
-// Answer makes the answer to a Hello whose sender has to prove its address. The frame fits the
+// Answer makes the answer to a Hello whose sender has to prove its address. The frame matches the
 // fabric key.
 func (g *Gate) Answer(now clock.Time, frame []byte, key int, from netip.AddrPort) (c wire.Cookie) {
 	g.bake(now)
@@ -162,7 +164,7 @@ func (g *Gate) Answer(now clock.Time, frame []byte, key int, from netip.AddrPort
 	return c
 }
 
-// Open returns the cookie of an answer to the Hello that had mac1 and fits the fabric key.
+// Open returns the cookie of an answer to the Hello that had mac1 and matches the fabric key.
 func (g *Gate) Open(c *wire.Cookie, key int, mac1 []byte) (cookie Cookie, ok bool) {
 	a, err := chacha20poly1305.NewX(g.keys[key].cookie[:])
 	if err != nil {

@@ -25,7 +25,7 @@ func newGate(keys ...byte) *seal.Gate {
 	return seal.NewGate(fabric, secret.Seeded(uint64(keys[0])))
 }
 
-// signed is a frame of n bytes with its MACs.
+// signed returns a frame of n bytes with its MACs.
 func signed(g *seal.Gate, n, key int, cookie *seal.Cookie) []byte {
 	frame := make([]byte, n+2*wire.MACLen)
 	copy(frame, randomBytes(uint64(n), n))
@@ -62,7 +62,7 @@ func TestMac1IsThatOfTheFabricKeyThatItFits(t *testing.T) {
 func TestAnAlteredFrameDoesNotVerify(t *testing.T) {
 	g := newGate(1)
 	frame := signed(g, wire.HandshakeLeast-2*wire.MACLen, 0, nil)
-	for bit := range 8 * (len(frame) - wire.MACLen) { // mac2 is judged by Proves
+	for bit := range 8 * (len(frame) - wire.MACLen) { // mac2 is checked by Proves
 		frame[bit/8] ^= 1 << (bit % 8)
 		if _, _, ok := g.Verify(frame); ok {
 			t.Errorf("bit %d is altered, and the frame verifies", bit)

@@ -11,31 +11,31 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// The handshakes of two NICs (decision 13). The pre-shared key is made of the fabric key, so that a
-// NIC of another fabric cannot finish either:
+// The handshakes of two NICs (decision 13). The pre-shared key is derived from the fabric key, so
+// a NIC of another fabric cannot finish either of them:
 //
 //	XXpsk3   → e               ← e, ee, s, es        → s, se, psk     the peer's key is not known
 //	IKpsk2   → e, es, s, ss    ← e, ee, se, psk                       it is
 //
-// An XX initiator proves itself in message 3, an IK initiator in message 1, and every responder in
-// message 2.
+// An XX initiator proves itself in message 3, an IK initiator in message 1, and every responder
+// in message 2.
 
 var suite = noise.NewCipherSuite(noise.DH25519, noise.CipherAESGCM, noise.HashSHA256)
 
 // Errors of handshakes.
 var (
-	// ErrHandshake says that a message does not fit: it was altered, is meant for another key, or
-	// its sender has another fabric key.
+	// ErrHandshake says that a message does not verify: it was altered, is meant for another key,
+	// or its sender has another fabric key.
 	ErrHandshake = errors.New("seal: handshake message does not verify")
 
-	// ErrOrder says that a message came out of turn.
+	// ErrOrder says that a message is out of turn.
 	ErrOrder = errors.New("seal: handshake message out of turn")
 )
 
-// Identity is the static key pair of a NIC, in the form that handshakes take.
+// Identity is the static key pair of a NIC, in the form that handshakes use.
 type Identity struct{ pair noise.DHKey }
 
-// NewIdentity returns the pair of a private key.
+// NewIdentity returns the key pair of a private key.
 func NewIdentity(k trust.PrivateKey) *Identity {
 	p := k.Public()
 	return &Identity{noise.DHKey{Private: append([]byte(nil), k[:]...), Public: append([]byte(nil), p[:]...)}}
@@ -50,18 +50,19 @@ type Handshake struct {
 
 	state     *noise.HandshakeState
 	initiator bool
-	message   uint8 // number of the last that was written or read
+	message   uint8 // number of the last one written or read
 	psk       [trust.KeyLen]byte
 	secrets   *Secrets
 }
 
-// Secrets are what a finished handshake gives to one of its ends.
+// Secrets holds the results of a finished handshake for one of its ends.
 type Secrets struct {
 	Send, Receive Secret
-	Relay         Secret // both ends have the same
+	Relay         Secret // the same at both ends
 }
 
-// Options are what both ends of a handshake must have alike, but for the random numbers.
+// Options holds the options of a handshake. They must be equal at both ends, except for the
+// random numbers.
 type Options struct {
 	Psk      [trust.KeyLen]byte
 	Prologue []byte
@@ -79,7 +80,7 @@ func Initiate(own *Identity, peer *trust.PublicKey, o Options) *Handshake {
 	return begin(wire.PatternIK, c, o)
 }
 
-// Respond begins the other end of a handshake with a pattern that the initiator names.
+// Respond begins the other end of a handshake, with the pattern that the initiator names.
 func Respond(own *Identity, pattern uint8, o Options) (*Handshake, error) {
 	if pattern != wire.PatternXX && pattern != wire.PatternIK {
 		return nil, fmt.Errorf("%w: pattern %d", ErrHandshake, pattern)
@@ -103,7 +104,7 @@ func begin(pattern uint8, c noise.Config, o Options) *Handshake {
 	return &Handshake{Pattern: pattern, state: state, initiator: c.Initiator, psk: o.Psk}
 }
 
-// last is the number of the handshake's last message.
+// last returns the number of the handshake's last message.
 func (h *Handshake) last() uint8 {
 	if h.Pattern == wire.PatternXX {
 		return 3
@@ -111,7 +112,8 @@ func (h *Handshake) last() uint8 {
 	return 2
 }
 
-// Write returns the next message, which carries payload. Secrets are there after the last one.
+// Write returns the next message, which carries payload. Secrets are available after the last
+// message.
 func (h *Handshake) Write(payload []byte) ([]byte, error) {
 	if h.message >= h.last() || h.initiator != (h.message%2 == 0) {
 		return nil, fmt.Errorf("%w: cannot write message %d", ErrOrder, h.message+1)
@@ -125,8 +127,8 @@ func (h *Handshake) Write(payload []byte) ([]byte, error) {
 	return m, nil
 }
 
-// Read takes the peer's next message and returns its payload. After an error in message 3 the true
-// message can still come; after another error the handshake is of no further use.
+// Read reads the peer's next message and returns its payload. After an error in message 3 the
+// true message can still arrive. After any other error the handshake is useless.
 func (h *Handshake) Read(message []byte) (payload []byte, err error) {
 	if h.message >= h.last() || h.initiator == (h.message%2 == 0) {
 		return nil, fmt.Errorf("%w: cannot read message %d", ErrOrder, h.message+1)
@@ -134,11 +136,11 @@ func (h *Handshake) Read(message []byte) (payload []byte, err error) {
 	before := *h.state
 	payload, a, b, err := h.state.ReadMessage(nil, message)
 	if err != nil && h.message == 2 {
-		*h.state = before // the library has taken back what it hashed, and this is the rest
+		*h.state = before // the library has undone its hashing; this restores the rest
 		return nil, fmt.Errorf("%w: %w", ErrHandshake, err)
 	}
 	if err != nil {
-		h.message = h.last() // what the library keeps after an error is not to be relied on
+		h.message = h.last() // the library's state after an error is not reliable
 		return nil, fmt.Errorf("%w: %w", ErrHandshake, err)
 	}
 	h.message++
@@ -146,7 +148,7 @@ func (h *Handshake) Read(message []byte) (payload []byte, err error) {
 	return payload, nil
 }
 
-// split keeps the secrets of a handshake that is over.
+// split keeps the secrets of a finished handshake.
 func (h *Handshake) split(a, b *noise.CipherState) {
 	if a == nil {
 		return
@@ -160,15 +162,15 @@ func (h *Handshake) split(a, b *noise.CipherState) {
 	h.secrets = s
 }
 
-// Secrets returns what the handshake has given; nil before its last message.
+// Secrets returns the results of the handshake; nil before its last message.
 func (h *Handshake) Secrets() *Secrets { return h.secrets }
 
-// Psk is the pre-shared key of the handshake.
+// Psk returns the pre-shared key of the handshake.
 func (h *Handshake) Psk() [trust.KeyLen]byte { return h.psk }
 
-// PeerKey returns the static key that the peer has proved, or that the first message of an IK
-// initiator claims: it is proved by the first frame that the secrets open. ok is false if it is not
-// known yet.
+// PeerKey returns the peer's static key. The peer has proved it, or it is the claim in the first
+// message of an IK initiator: then it is proved by the first frame that the secrets open. ok is
+// false if the key is not known yet.
 func (h *Handshake) PeerKey() (k trust.PublicKey, ok bool) {
 	s := h.state.PeerStatic()
 	if len(s) != trust.KeyLen {

@@ -1,11 +1,11 @@
-// Package seal protects the frames of a pair of NICs: a Noise handshake proves both and gives a
-// secret to each direction, an AEAD seals frames with keys made of it, and MACs keep strangers and
-// floods away from the handshake.
+// Package seal protects the frames of a pair of NICs. A Noise handshake proves both NICs and
+// gives each direction a secret. An AEAD seals frames with keys derived from it. MACs keep
+// strangers and floods away from the handshake.
 //
 //	fabric key ─► psk ──► Noise XX or IK ─► Secrets ─► Direction: phase 0 ─► phase 1 ─► …
 //	           └► mac1 ─► Gate                 └─► relay key
 //
-// It is pure: randomness comes from a reader in Config, time is an argument.
+// The package is pure: randomness comes from a reader in Options, and time is an argument.
 package seal
 
 import (
@@ -27,7 +27,7 @@ type Suite uint8
 // Suites. Both have nonces of 12 bytes and tags of 16.
 const (
 	AES    Suite = iota // AES-128-GCM
-	ChaCha              // ChaCha20-Poly1305, where a processor has no AES
+	ChaCha              // ChaCha20-Poly1305, for processors without AES
 )
 
 func (s Suite) String() string { return [...]string{"AES-128-GCM", "ChaCha20-Poly1305"}[s] }
@@ -35,10 +35,10 @@ func (s Suite) String() string { return [...]string{"AES-128-GCM", "ChaCha20-Pol
 // SecretLen is the length of a secret, in bytes.
 const SecretLen = 32
 
-// Secret is what the keys of one direction are made of, phase by phase.
+// Secret is the source of the keys of one direction, phase by phase.
 type Secret [SecretLen]byte
 
-// Labels of what is made of a secret.
+// Labels of values derived from a secret.
 const (
 	labelKey   = "weft key"
 	labelNext  = "weft next"
@@ -55,11 +55,11 @@ func (s *Secret) expand(label string, n int) []byte {
 	return b
 }
 
-// Next returns the secret of the phase after s. s does not follow from it.
+// Next returns the secret of the phase after s. s cannot be computed from it.
 func (s *Secret) Next() Secret { return Secret(s.expand(labelNext, SecretLen)) }
 
-// Fresh returns the secret of the phase after s when a handshake has given fresh: it takes both to
-// know it.
+// Fresh returns the secret of the phase after s when a handshake has given fresh. To compute it,
+// both secrets are needed.
 func (s *Secret) Fresh(fresh *Secret) Secret { return s.with(fresh, labelFresh) }
 
 // with makes a secret of two, in this order.
@@ -101,7 +101,7 @@ const nonceLen = 12
 // Key seals or opens the frames of one phase. It belongs to one goroutine.
 type Key struct {
 	aead  cipher.AEAD
-	nonce [nonceLen]byte // here, since what is passed to an interface escapes
+	nonce [nonceLen]byte // a field, since a slice passed to an interface escapes
 }
 
 // NewKey returns the key of a phase.
@@ -112,23 +112,25 @@ func (k *Key) at(counter uint64) []byte {
 	return k.nonce[:]
 }
 
-// Seal completes the frame in b, whose outer header has the counter: the first clear bytes stay as
-// they are, and are covered by the tag; what follows in b[clear:n], and then from, is encrypted. If
-// from is not empty, n must be clear: then the bytes are read once, from where they lie. It returns
-// the length of the frame.
+// Seal completes the frame in b, whose outer header has the counter. The first clear bytes are
+// unchanged and covered by the tag. The bytes in b[clear:n], or those of from, are encrypted. If
+// from is not empty, n must be equal to clear: then the bytes are read only once, from their
+// place. Seal returns the length of the frame.
 func (k *Key) Seal(b []byte, clear, n int, from []byte, counter uint64) int {
 	plain := b[clear:n]
 	if len(from) > 0 {
 		plain = from
 	}
-	_ = b[:clear+len(plain)+wire.TagLen] // else the ciphertext would go elsewhere, and the plaintext would stay
+	// Without enough room, the ciphertext would go elsewhere, and the plaintext would stay.
+	_ = b[:clear+len(plain)+wire.TagLen]
 	k.aead.Seal(b[clear:clear], k.at(counter), plain, b[:clear])
 	return clear + len(plain) + wire.TagLen
 }
 
-// Open decrypts what is behind the first clear bytes of a frame to to, and reports whether its tag
-// is good. to has the length of the frame less clear and the tag; it may be that part of the frame
-// itself, and must not overlap it else. If the tag is bad, to is zeros afterwards.
+// Open decrypts the bytes behind the first clear bytes of a frame to to, and reports whether its
+// tag is good. to has the length of the frame less clear and the tag. It may be that part of the
+// frame itself, and must not overlap the frame otherwise. If the tag is bad, to is zeros
+// afterwards.
 func (k *Key) Open(to, frame []byte, clear int, counter uint64) bool {
 	_, err := k.aead.Open(to[:0], k.at(counter), frame[clear:], frame[:clear])
 	return err == nil

@@ -22,8 +22,8 @@ import (
 
 func source(seed uint64) io.Reader { return secret.Seeded(seed).Reader(secret.Handshake) }
 
-// The functions below are a second implementation of the keys and AEADs of docs/wire.md: slow and
-// short.
+// The functions below are a second implementation of the keys and AEADs of docs/wire.md. They are
+// slow and short.
 
 func dumbHMAC(key []byte, parts ...[]byte) []byte {
 	m := hmac.New(sha256.New, key)
@@ -38,7 +38,7 @@ func dumbExpand(secret []byte, label string, n int) []byte {
 	return dumbHMAC(secret, []byte(label), []byte{1})[:n]
 }
 
-// dumbMix is HKDF with an empty salt, of two secrets.
+// dumbMix is HKDF of two secrets, with an empty salt.
 func dumbMix(a, b seal.Secret, label string) (s seal.Secret) {
 	copy(s[:], dumbExpand(dumbHMAC(make([]byte, 32), a[:], b[:]), label, 32))
 	return s
@@ -136,7 +136,7 @@ func dumbChaCha(t testing.TB, key, nonce, plain, aad []byte) []byte {
 	return append(text, tag[:16]...)
 }
 
-// dumbSeal is a frame sealed by the second implementation.
+// dumbSeal returns a frame sealed by the second implementation.
 func dumbSeal(t testing.TB, suite seal.Suite, s seal.Secret, frame []byte, clear int, counter uint64) []byte {
 	nonce := binary.BigEndian.AppendUint64(make([]byte, 4), counter)
 	if suite == seal.AES {

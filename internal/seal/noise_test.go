@@ -110,7 +110,7 @@ func checkNoiseVector(t *testing.T, v noiseVector) {
 	if *a.Secrets() != (seal.Secrets{Send: b.Secrets().Receive, Receive: b.Secrets().Send, Relay: b.Secrets().Relay}) {
 		t.Fatal("the two ends have different secrets")
 	}
-	from, to = a, b // the file's order, whoever wrote last
+	from, to = a, b // the file's order, whichever end wrote last
 	for ; v[fmt.Sprintf("msg_%d_ciphertext", n)] != ""; n++ {
 		secrets := map[*seal.Handshake]*seal.Secrets{a: a.Secrets(), b: b.Secrets()}[from]
 		want := v.bytes(t, fmt.Sprintf("msg_%d_ciphertext", n))
@@ -131,7 +131,7 @@ func checkNoiseVector(t *testing.T, v noiseVector) {
 	}
 }
 
-// noiseSeal is Noise's own use of a key after a handshake: AES-256-GCM with nonce 0.
+// noiseSeal uses a key after a handshake as Noise itself does: AES-256-GCM with nonce 0.
 func noiseSeal(t *testing.T, key seal.Secret, payload []byte) []byte {
 	t.Helper()
 	block, err := aes.NewCipher(key[:])
@@ -145,7 +145,7 @@ func noiseSeal(t *testing.T, key seal.Secret, payload []byte) []byte {
 	return a.Seal(nil, make([]byte, 12), payload, nil)
 }
 
-// handshakes makes the two ends of a handshake; change alters the options of the responder.
+// handshakes makes the two ends of a handshake. change alters the options of the responder.
 func handshakes(pattern uint8, change func(o *seal.Options)) (a, b *seal.Handshake) {
 	own, other := seal.NewIdentity(trust.PrivateKey{1}), seal.NewIdentity(trust.PrivateKey{2})
 	options := seal.Options{Psk: [trust.KeyLen]byte{7}, Prologue: []byte("weft"), Random: source(1)}
@@ -223,8 +223,8 @@ func TestAnotherFabricKeyOrPrologueFinishesNoHandshake(t *testing.T) {
 	}
 }
 
-// The pre-shared key comes in with the last message, so that nothing secret may stand in the first
-// one of XX (docs/security.md).
+// The pre-shared key enters with the last message, so the first message of XX may hold no secret
+// (docs/security.md).
 func TestTheFirstMessageOfXXIsReadWithoutTheFabricKey(t *testing.T) {
 	for pattern, readable := range map[uint8]bool{wire.PatternXX: true, wire.PatternIK: false} {
 		a, _ := handshakes(pattern, nil)

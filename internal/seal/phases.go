@@ -8,16 +8,16 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Each direction of a session goes from phase to phase, each with a key of its own. The phase bit
-// of a frame says whether its phase is an even one:
+// Each direction of a session goes from phase to phase, each with its own key. The phase bit of a
+// frame says whether its phase is odd:
 //
 //	sender    phase 0 ────── frame acknowledged, 2^26 frames or 120 s ──► phase 1 ──►
 //	receiver  phase 0 ────── a frame with the other bit that opens ─────► phase 1, and phase 0 for 3 s more
 //
-// The sender never goes on before the receiver has shown that it has the current phase, so that the
-// receiver needs to look one phase ahead only.
+// The sender never goes on before the receiver has shown that it has the current phase. So the
+// receiver needs to look only one phase ahead.
 
-// Pace is how long a phase lasts: until either is reached. Tests go faster.
+// Pace is the length of a phase: until either limit is reached. Tests use shorter phases.
 type Pace struct {
 	Frames uint64        // 0 = PhaseFrames
 	Time   time.Duration // 0 = PhaseTime
@@ -58,11 +58,11 @@ func (o *Outgoing) Due(now clock.Time, counter uint64) bool {
 	return o.fresh != nil || counter+1-o.First >= o.pace.Frames || now.Sub(o.Since) >= o.pace.Time
 }
 
-// Renew makes the next phase follow from a fresh secret, which the receiver has.
+// Renew makes the next phase depend on a fresh secret, which the receiver has.
 func (o *Outgoing) Renew(fresh Secret) { o.fresh = &fresh }
 
-// Flip goes on to the next phase, whose first frame will have the counter. The receiver is known to
-// have this phase.
+// Flip goes on to the next phase, whose first frame will have the counter first. The receiver
+// must be known to have the current phase.
 func (o *Outgoing) Flip(now clock.Time, first uint64) {
 	if o.fresh != nil {
 		o.secret = o.secret.Fresh(o.fresh)
@@ -78,11 +78,13 @@ func (o *Outgoing) Flip(now clock.Time, first uint64) {
 type Incoming struct {
 	suite  Suite
 	secret Secret
-	fresh  *Secret // of a handshake that the sender may have finished: the next phase may be made of it
+	// fresh is of a handshake that the sender may have finished: the next phase may be made of
+	// it.
+	fresh *Secret
 
 	Key   *Key
 	Odd   bool
-	first uint64 // lowest packet counter seen of this phase
+	first uint64 // lowest packet counter seen in this phase
 	phase uint64 // its number
 
 	next, nextFresh *Key // made when they are first needed
@@ -95,27 +97,27 @@ func (in *Incoming) Start(suite Suite, s Secret) {
 	*in = Incoming{suite: suite, secret: s, Key: NewKey(suite, &s), first: 1}
 }
 
-// Renew makes it possible that the next phase follows from a fresh secret.
+// Renew makes it possible that the next phase depends on a fresh secret.
 func (in *Incoming) Renew(fresh Secret) { in.fresh, in.nextFresh = &fresh, nil }
 
 // Pending reports whether a fresh secret waits for its phase.
 func (in *Incoming) Pending() bool { return in.fresh != nil }
 
-// Opened is what OpenOther has found.
+// Opened is the result of OpenOther.
 type Opened uint8
 
-// What OpenOther finds.
+// Results of OpenOther.
 const (
 	OpenedNot   Opened = iota
 	OpenedOld          // a frame of the phase before
-	OpenedNext         // the first frame of the next phase, which is current now
-	OpenedFresh        // likewise, and it is made of the fresh secret
+	OpenedNext         // the first frame of the next phase, which is now the current one
+	OpenedFresh        // like OpenedNext, and the phase is made of the fresh secret
 )
 
-// OpenOther opens a frame whose phase bit is not that of the current phase: of the phase before, if
-// its counter is lower than any of this phase and old keys still live; else of the next one. It
-// works on a copy of the frame in scratch, since a key that does not fit leaves zeros; if the frame
-// opens, its plaintext is in the frame.
+// OpenOther opens a frame whose phase bit differs from that of the current phase. If its counter
+// is lower than any of this phase and old keys still live, it tries the phase before, else the
+// next one. It works on a copy of the frame in scratch, since a key that does not fit leaves
+// zeros. If the frame opens, its plaintext is in the frame.
 func (in *Incoming) OpenOther(now clock.Time, frame, scratch []byte, clear int, counter uint64) Opened {
 	if in.old != nil && now >= in.oldUntil {
 		in.old = nil
@@ -149,7 +151,7 @@ func (in *Incoming) OpenOther(now clock.Time, frame, scratch []byte, clear int, 
 	return OpenedFresh
 }
 
-// try opens a frame by a key and leaves it as it was if it does not fit.
+// try opens a frame with a key. If the key does not fit, the frame is unchanged.
 func try(k *Key, frame, scratch []byte, clear int, counter uint64) bool {
 	n := copy(scratch, frame)
 	if !k.Open(scratch[clear:n-wire.TagLen], scratch[:n], clear, counter) {

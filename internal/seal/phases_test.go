@@ -12,8 +12,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// direction is both halves of a direction, and beside them a model that knows the number of each
-// frame's phase.
+// direction is both halves of a direction, and a model that knows the number of each frame's
+// phase.
 type direction struct {
 	t   *rapid.T
 	now clock.Time
@@ -27,9 +27,9 @@ type direction struct {
 	shown   bool
 	flipped clock.Time // when the receiver's phase began
 	secret  seal.Secret
-	given   *seal.Secret // fresh secret that the receiver has, for a phase to come
-	told    bool         // and the sender has it, and is to use it for the next phase
-	made    map[int]bool // by phase: is it made of a fresh secret
+	given   *seal.Secret // fresh secret that the receiver has, for a later phase
+	told    bool         // the sender has it too, and is to use it for the next phase
+	made    map[int]bool // by phase: whether it is made of a fresh secret
 }
 
 type phasedFrame struct {
@@ -63,7 +63,7 @@ func (d *direction) send() {
 	d.frames = append(d.frames, phasedFrame{b, d.counter, d.sending})
 }
 
-// opens is the model's answer: the phase before lives 3 s, and the next one may begin.
+// opens returns the model's answer: the phase before lives 3 s, and the next one may begin.
 func (d *direction) opens(f phasedFrame) bool {
 	switch f.phase - d.current {
 	case 0, 1:
@@ -74,7 +74,7 @@ func (d *direction) opens(f phasedFrame) bool {
 	return false
 }
 
-// take is what the receiver of a frame does. It returns what it found, and the frame afterwards.
+// take does what the receiver of a frame does. It returns the result, and the frame afterwards.
 func (d *direction) take(b []byte, counter uint64) (opened seal.Opened, current, ok bool, after []byte) {
 	b = bytes.Clone(b)
 	if odd := b[1]&wire.FlagPhase != 0; odd != d.in.Odd {
@@ -88,7 +88,7 @@ func (d *direction) take(b []byte, counter uint64) (opened seal.Opened, current,
 	return seal.OpenedNot, true, ok, b
 }
 
-// deliver hands a frame to the receiver, first with a forged phase bit.
+// deliver passes a frame to the receiver, first with a forged phase bit.
 func (d *direction) deliver(f phasedFrame) {
 	odd := d.in.Odd
 	forged := bytes.Clone(f.bytes)
@@ -126,7 +126,7 @@ func (d *direction) deliver(f phasedFrame) {
 	}
 }
 
-// flip is the sender's step to the next phase, once the receiver has shown that it has this one.
+// flip moves the sender to the next phase, once the receiver has shown that it has this one.
 func (d *direction) flip() {
 	if !d.shown {
 		return

@@ -1,6 +1,6 @@
 // Package secret draws the numbers that an attacker must not guess: region keys, cookies, session
-// indices, first sequence numbers, generations, keys of handshakes. Each purpose has a stream of
-// its own, so that numbers which one purpose shows to a peer tell nothing of another's.
+// indices, first sequence numbers, generations, keys of handshakes. Each purpose has its own
+// stream. So numbers that one purpose shows to a peer reveal nothing about those of another.
 package secret
 
 import (
@@ -25,14 +25,15 @@ const (
 	purposes
 )
 
-// Source draws secret numbers. System and Seeded make Sources. One goroutine at a time uses one.
+// Source draws secret numbers. System and Seeded make Sources. A Source is not safe for
+// concurrent use.
 type Source struct {
 	streams [purposes]io.Reader
-	number  [8]byte // kept here, so that Uint64 allocates nothing
+	number  [8]byte // kept here so that Uint64 allocates nothing
 }
 
-// System returns a Source that reads every stream from r, which must be a cryptographic generator
-// that needs no state of its own, such as crypto/rand.Reader.
+// System returns a Source that reads every stream from r. r must be a cryptographic generator
+// that needs no state in the Source, such as crypto/rand.Reader.
 func System(r io.Reader) *Source {
 	s := new(Source)
 	for i := range s.streams {
@@ -42,7 +43,7 @@ func System(r io.Reader) *Source {
 }
 
 // Seeded returns a Source for simulations and tests: the same seed gives the same numbers. Each
-// stream is a ChaCha8 generator with a key of its own.
+// stream is a ChaCha8 generator with its own key.
 func Seeded(seed uint64) *Source {
 	s := new(Source)
 	for i := range s.streams {
@@ -55,8 +56,8 @@ func Seeded(seed uint64) *Source {
 	return s
 }
 
-// Fill fills b with secret bytes. It panics if the generator fails: nothing can be kept secret
-// then.
+// Fill fills b with secret bytes. It panics if the generator fails: then nothing can be kept
+// secret.
 func (s *Source) Fill(p Purpose, b []byte) {
 	if _, err := io.ReadFull(s.streams[p], b); err != nil {
 		panic("secret: the generator of random numbers has failed: " + err.Error())

@@ -33,8 +33,8 @@ func TestTheSystemsNumbersDiffer(t *testing.T) {
 	}
 }
 
-// Once cookies and region keys were raw outputs of one SplitMix64: an output gives its state away,
-// and so all that follow.
+// Once cookies and region keys were raw outputs of one SplitMix64: an output reveals its state,
+// and so all later outputs.
 func TestTwoCookiesDoNotPredictAThird(t *testing.T) {
 	for seed := range uint64(1000) {
 		s := secret.Seeded(seed)
@@ -49,7 +49,7 @@ func TestTwoCookiesDoNotPredictAThird(t *testing.T) {
 			}
 		}
 	}
-	// The attack does work on the generator of then.
+	// The attack does work on the old generator.
 	if s := uint64(42); unmix(mix(s))+gamma != s+gamma {
 		t.Error("the attack does not invert SplitMix64")
 	}
@@ -57,7 +57,7 @@ func TestTwoCookiesDoNotPredictAThird(t *testing.T) {
 
 const gamma = 0x9e3779b97f4a7c15
 
-// mix is the output of SplitMix64 for a state, and unmix the state of an output.
+// mix is the output of SplitMix64 for a state. unmix is the state of an output.
 func mix(z uint64) uint64 {
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
@@ -70,7 +70,7 @@ func unmix(z uint64) uint64 {
 	return z ^ z>>30 ^ z>>60
 }
 
-// inverse is that of an odd number modulo 2^64.
+// inverse returns the inverse of an odd number modulo 2^64.
 func inverse(a uint64) uint64 {
 	x := a
 	for range 6 {

@@ -11,11 +11,11 @@ import (
 // CAKey is the secret Ed25519 key of a certificate authority: its seed.
 type CAKey [ed25519.SeedSize]byte
 
-// CAPublic is the public half of a CAKey. NICs that believe the authority have it.
+// CAPublic is the public half of a CAKey. NICs that trust the authority have it.
 type CAPublic [ed25519.PublicKeySize]byte
 
 // CAID names an authority in certificates: 64 bits of the hash of its public key. It is a hint
-// which key to try, and no proof.
+// for choosing a key, not a proof.
 type CAID uint64
 
 // NewCAKey draws a key from a cryptographic generator.
@@ -35,7 +35,7 @@ func (k CAKey) Public() CAPublic { return CAPublic(k.Private().Public().(ed25519
 // Text returns the key in the form of key files. It is a secret.
 func (k CAKey) Text() string { return toText(prefixCA, k[:]) }
 
-// ParseCAKey reads what CAKey.Text returns.
+// ParseCAKey parses the result of CAKey.Text.
 func ParseCAKey(s string) (k CAKey, err error) {
 	b, err := secretFromText(prefixCA, "authority's key", s)
 	return CAKey(b), err
@@ -50,10 +50,10 @@ func (k CAPublic) ID() CAID {
 // String returns the id in hexadecimal digits.
 func (id CAID) String() string { return fmt.Sprintf("%016x", uint64(id)) }
 
-// String returns the key as configurations name it.
+// String returns the key in the form of configurations.
 func (k CAPublic) String() string { return toText(prefixCAPublic, k[:]) }
 
-// ParseCAPublic reads what CAPublic.String returns.
+// ParseCAPublic parses the result of CAPublic.String.
 func ParseCAPublic(s string) (k CAPublic, err error) {
 	b, err := fromText(prefixCAPublic, "authority's public key", s, len(k), len(k))
 	if err != nil {
@@ -71,7 +71,7 @@ func (k *CAPublic) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// verify checks the signature of what names the authority id. The error is ErrOtherFabric or
+// verify checks a signature under the name of the authority id. The error is ErrOtherFabric or
 // ErrSignature.
 func verify(authorities []CAPublic, id CAID, signed []byte, signature *[ed25519.SignatureSize]byte) error {
 	known := false

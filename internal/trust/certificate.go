@@ -29,14 +29,16 @@ import (
 //
 // A certificate has one spelling, and at most MaxCertificateLen bytes.
 type Certificate struct {
-	CA           CAID
-	Serial       uint64
-	NIC          nicid.ID
-	Key          PublicKey
-	NotBefore    int64 // Unix seconds; valid from then on
-	NotAfter     int64 // Unix seconds; expired from then on
-	Roles        Roles
-	Applications []string // patterns for names of applications, as path.Match takes them; sorted; none allow no name
+	CA        CAID
+	Serial    uint64
+	NIC       nicid.ID
+	Key       PublicKey
+	NotBefore int64 // valid from this time on, in Unix seconds
+	NotAfter  int64 // expired from this time on, in Unix seconds
+	Roles     Roles
+	// Applications are patterns for names of applications, in the syntax of path.Match; sorted.
+	// None allow no name.
+	Applications []string
 
 	signature [ed25519.SignatureSize]byte
 }
@@ -49,11 +51,12 @@ const (
 	leastCertificate = 77 + 3 + ed25519.SignatureSize // without users and patterns
 )
 
-// Sign sets c.CA, sorts the lists and signs c. It refuses what a decoder would refuse, above all a
-// certificate of more than MaxCertificateLen bytes.
+// Sign sets c.CA, sorts the lists and signs c. It refuses everything that a decoder would refuse,
+// above all a certificate of more than MaxCertificateLen bytes.
 func (c *Certificate) Sign(ca ed25519.PrivateKey) error {
 	if len(ca) != ed25519.PrivateKeySize {
-		return fmt.Errorf("sign a certificate: the authority's key has %d bytes; expected %d", len(ca), ed25519.PrivateKeySize)
+		return fmt.Errorf("sign a certificate: the authority's key has %d bytes; expected %d",
+			len(ca), ed25519.PrivateKeySize)
 	}
 	c.CA = CAPublic(ca.Public().(ed25519.PublicKey)).ID()
 	for _, list := range []*[]string{&c.Roles.ProgramUsers, &c.Roles.RunUsers, &c.Applications} {
@@ -66,7 +69,8 @@ func (c *Certificate) Sign(ca ed25519.PrivateKey) error {
 	}
 	body := c.appendBody(nil)
 	if n := len(body) + ed25519.SignatureSize; n > MaxCertificateLen {
-		return fmt.Errorf("sign a certificate for NIC %v: it would have %d bytes; expected at most %d; name fewer users and patterns",
+		return fmt.Errorf(
+			"sign a certificate for NIC %v: it would have %d bytes; expected at most %d; name fewer users and patterns",
 			c.NIC, n, MaxCertificateLen)
 	}
 	c.signature = [ed25519.SignatureSize]byte(ed25519.Sign(ca, body))
@@ -107,7 +111,8 @@ func (c *Certificate) appendBody(b []byte) []byte {
 // wraps ErrMalformed.
 func ParseCertificate(b []byte) (*Certificate, error) {
 	if len(b) > MaxCertificateLen {
-		return nil, fmt.Errorf("certificate: %w: it has %d bytes; expected at most %d", ErrMalformed, len(b), MaxCertificateLen)
+		return nil, fmt.Errorf("certificate: %w: it has %d bytes; expected at most %d",
+			ErrMalformed, len(b), MaxCertificateLen)
 	}
 	r := reader{rest: b}
 	r.magic(certificateMagic)
@@ -129,7 +134,7 @@ func ParseCertificate(b []byte) (*Certificate, error) {
 	return c, nil
 }
 
-// check reports fields that no certificate has.
+// check returns an error for fields that no certificate may have.
 func (c *Certificate) check() error {
 	switch {
 	case c.Serial == 0:
@@ -155,15 +160,17 @@ func (c *Certificate) check() error {
 	return c.Roles.check()
 }
 
-// CheckPattern refuses what is no pattern for names of applications: 1 to 48 bytes of what a name
-// may have (a-z, 0-9, '.', '_', '-'), '*', '?', and classes such as [a-f] and [^0-9].
+// CheckPattern returns an error if p is not a pattern for names of applications: 1 to 48 bytes of
+// the characters of a name (a-z, 0-9, '.', '_', '-'), '*', '?', and classes such as [a-f] and
+// [^0-9].
 func CheckPattern(p string) error {
 	bad := p == "" || len(p) > limits.PatternBytes
 	for _, c := range []byte(p) {
 		bad = bad || !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("._-*?[]^", c) >= 0)
 	}
 	if _, err := path.Match(p, ""); err != nil || bad {
-		return fmt.Errorf("pattern %.60q: expected 1 to %d bytes of a-z, 0-9, '.', '_', '-', '*', '?' and classes such as [a-f]",
+		return fmt.Errorf(
+			"pattern %.60q: expected 1 to %d bytes of a-z, 0-9, '.', '_', '-', '*', '?' and classes such as [a-f]",
 			p, limits.PatternBytes)
 	}
 	return nil
@@ -181,22 +188,24 @@ func (c *Certificate) AllowsName(application string) bool {
 func (c *Certificate) validAt(wallSeconds int64) error {
 	switch {
 	case wallSeconds < c.NotBefore:
-		return fmt.Errorf("certificate %v of NIC %v: %w: it is valid from %s on, and this host's clock says %s; set the clock, or sign an earlier start",
+		return fmt.Errorf(
+			"certificate %v of NIC %v: %w: it is valid from %s on, and this host's clock says %s; set the clock, or sign an earlier start",
 			SerialText(c.Serial), c.NIC, ErrNotYetValid, dateText(c.NotBefore), dateText(wallSeconds))
 	case wallSeconds >= c.NotAfter:
-		return fmt.Errorf("certificate %v of NIC %v: %w at %s, and this host's clock says %s; sign a new one, or set the clock",
+		return fmt.Errorf(
+			"certificate %v of NIC %v: %w at %s, and this host's clock says %s; sign a new one, or set the clock",
 			SerialText(c.Serial), c.NIC, ErrExpired, dateText(c.NotAfter), dateText(wallSeconds))
 	}
 	return nil
 }
 
-// SerialText writes a serial number as tools print it and read it.
+// SerialText returns a serial number in the form that tools print and read.
 func SerialText(serial uint64) string { return fmt.Sprintf("%016x", serial) }
 
 // Text returns the certificate in the form of certificate files.
 func (c *Certificate) Text() string { return toText(prefixCert, c.Append(nil)) }
 
-// CertificateFromText reads what Certificate.Text returns.
+// CertificateFromText parses the result of Certificate.Text.
 func CertificateFromText(s string) (*Certificate, error) {
 	b, err := fromText(prefixCert, "certificate", s, leastCertificate, MaxCertificateLen)
 	if err != nil {

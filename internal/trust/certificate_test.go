@@ -127,7 +127,8 @@ func TestALargestCertificateIsAccepted(t *testing.T) {
 	key, ca := drawn(t, 1)
 	c := certified(t, key, ca, func(c *trust.Certificate) { c.Roles, c.Applications = trust.Roles{}, nil })
 	room := trust.MaxCertificateLen - len(c.Append(nil))
-	for i := 0; room > 0; i++ { // patterns of 20 bytes and one that fills the rest, each with its length
+	// patterns of 20 bytes and one that fills the rest, each with its length
+	for i := 0; room > 0; i++ {
 		n := min(20, room-1)
 		if left := room - 1 - n; left == 1 {
 			n--

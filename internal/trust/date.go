@@ -2,8 +2,8 @@ package trust
 
 import "fmt"
 
-// dateText writes a time in Unix seconds as "2026-01-31 12:00:00 UTC". Package time cannot be used:
-// it has a clock.
+// dateText returns a time in Unix seconds as "2026-01-31 12:00:00 UTC". Package time cannot be
+// used: it has a clock.
 func dateText(seconds int64) string {
 	const day = 24 * 60 * 60
 	days, rest := seconds/day, seconds%day
@@ -14,8 +14,8 @@ func dateText(seconds int64) string {
 	return fmt.Sprintf("%04d-%02d-%02d %02d:%02d:%02d UTC", y, m, d, rest/3600, rest/60%60, rest%60)
 }
 
-// civil turns days since 1970 into a date of the Gregorian calendar. Years begin in March there, so
-// that the leap day is the last of its year.
+// civil converts days since 1970 to a date of the Gregorian calendar. Internally years begin in
+// March, so that the leap day is the last of its year.
 func civil(days int64) (year, month, day int64) {
 	days += 719468 // since 0000-03-01
 	era := days / 146097

@@ -3,7 +3,7 @@ package trust
 import "errors"
 
 // Errors of Policy.Check and Policy.StillGood. The wrapping text names the NIC, the cause and the
-// cure.
+// remedy.
 var (
 	ErrOwnID         = errors.New("the NIC id is this NIC's own")
 	ErrUnboundID     = errors.New("the NIC id does not belong to the static key")

@@ -41,31 +41,33 @@ func (k FabricKey) Derive(label string) (d [KeyLen]byte) {
 // Text returns the join string of the key: one line, and a secret.
 func (k FabricKey) Text() string { return toText(prefixFabric, k[:]) }
 
-// ParseFabricKey reads what FabricKey.Text returns. The error is ErrNotAKey, ErrTruncated,
+// ParseFabricKey parses the result of FabricKey.Text. The error is ErrNotAKey, ErrTruncated,
 // ErrAltered or ErrWeak.
 func ParseFabricKey(s string) (k FabricKey, err error) {
 	b, err := secretFromText(prefixFabric, "fabric key", s)
 	return FabricKey(b), err
 }
 
-// Check refuses a key that was not drawn, with ErrWeak.
+// Check returns ErrWeak for a key that was not drawn at random.
 func (k FabricKey) Check() error { return checkStrength("fabric key", (*[KeyLen]byte)(&k)) }
 
-// Fingerprint names the key in logs and reports. It tells nothing of the key itself.
+// Fingerprint returns a name of the key for logs and reports. It reveals nothing of the key
+// itself.
 func (k FabricKey) Fingerprint() string {
 	d := k.Derive("weft fingerprint")
 	return base32Text.EncodeToString(d[:5])
 }
 
-// Fabric is the keys by which NICs of one fabric know one another. A NIC calls with the first key,
-// and answers to all. The zero value has no key and belongs to no fabric.
+// Fabric holds the keys by which NICs of one fabric know one another. A NIC calls with the first
+// key, and answers to all keys. The zero value has no key and belongs to no fabric.
 type Fabric struct{ keys []FabricKey }
 
-// NewFabric returns the fabric of 1 to 4 keys, the newest first. It refuses weak keys and repeated
-// ones.
+// NewFabric returns the fabric of 1 to 4 keys, the newest first. It refuses weak and repeated
+// keys.
 func NewFabric(keys ...FabricKey) (Fabric, error) {
 	if len(keys) == 0 || len(keys) > limits.FabricKeys {
-		return Fabric{}, fmt.Errorf("a fabric with %d keys: expected 1 to %d; remove the oldest", len(keys), limits.FabricKeys)
+		return Fabric{}, fmt.Errorf("a fabric with %d keys: expected 1 to %d; remove the oldest",
+			len(keys), limits.FabricKeys)
 	}
 	for i, k := range keys {
 		if err := k.Check(); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// drawn returns a static key and an authority's key of a seed.
+// drawn returns a static key and an authority's key from a seed.
 func drawn(t testing.TB, seed uint64) (trust.PublicKey, trust.CAKey) {
 	t.Helper()
 	r := secret.Seeded(seed).Reader(secret.StaticKey)
@@ -30,8 +30,8 @@ const (
 	start = 1_700_000_000 // Unix seconds
 )
 
-// certified returns a signed certificate of the NIC with the key, changed by the functions before
-// it is signed.
+// certified returns a signed certificate of the NIC with the key. The functions in change alter
+// it before it is signed.
 func certified(t testing.TB, key trust.PublicKey, ca trust.CAKey, change ...func(*trust.Certificate)) *trust.Certificate {
 	t.Helper()
 	c := &trust.Certificate{
@@ -64,7 +64,7 @@ func revoking(t testing.TB, ca trust.CAKey, l trust.RevocationList) *trust.Revoc
 	return &l
 }
 
-// shows reports whether text has a secret in any of the forms in which it might slip out.
+// shows reports whether text contains a secret in any of the forms in which it might leak.
 func shows(text string, secret []byte, form string) bool {
 	return strings.Contains(text, form) || strings.Contains(strings.ToLower(text), hex.EncodeToString(secret[:4]))
 }

@@ -5,11 +5,11 @@ import (
 	"io"
 )
 
-// Secrets are never printed: no verb of fmt but %p, no log and no JSON shows one. Only the methods
-// named Text return them. go vet refuses %p of what is no pointer.
+// Secrets are never printed: no verb of fmt except %p, no log and no JSON shows one. Only the
+// methods named Text return them. go vet rejects %p for a value that is no pointer.
 //
-// fmt calls no method of an unexported field. A struct that keeps a secret in one needs a Format of
-// its own, as Fabric has.
+// fmt calls no method of an unexported field. A struct that keeps a secret in one needs its own
+// Format, as Fabric has.
 
 const (
 	hiddenFabric  = "(a fabric key)"
@@ -50,5 +50,5 @@ func (CAKey) Format(s fmt.State, _ rune) { hide(s, hiddenCA) }
 // MarshalText hides the key from JSON and logs.
 func (CAKey) MarshalText() ([]byte, error) { return []byte(hiddenCA), nil }
 
-// hide writes text. fmt.State keeps no error of a writer.
+// hide writes text. fmt.State returns no error of a writer.
 func hide(s fmt.State, text string) { io.WriteString(s, text) }

@@ -1,4 +1,4 @@
-// Package trust says which NICs a NIC believes, and what it allows them. It is pure: it reads no
+// Package trust decides which NICs a NIC trusts, and what it allows them. It is pure: it reads no
 // file and no clock.
 //
 //	fabric key ──derive──► PSK of handshakes, key of mac1, key of gossip
@@ -27,19 +27,19 @@ type PublicKey [KeyLen]byte
 // Text returns the key in the form of key files. It is a secret.
 func (k PrivateKey) Text() string { return toText(prefixPrivate, k[:]) }
 
-// ParsePrivateKey reads what PrivateKey.Text returns.
+// ParsePrivateKey parses the result of PrivateKey.Text.
 func ParsePrivateKey(s string) (k PrivateKey, err error) {
 	b, err := secretFromText(prefixPrivate, "static key", s)
 	return PrivateKey(b), err
 }
 
-// Check refuses a key that was not drawn.
+// Check returns an error for a key that was not drawn at random.
 func (k PrivateKey) Check() error { return checkStrength("static key", (*[KeyLen]byte)(&k)) }
 
-// String returns the key as configurations and certificates name it.
+// String returns the key in the form of configurations and certificates.
 func (k PublicKey) String() string { return toText(prefixPublic, k[:]) }
 
-// ParsePublicKey reads what PublicKey.String returns.
+// ParsePublicKey parses the result of PublicKey.String.
 func ParsePublicKey(s string) (k PublicKey, err error) {
 	b, err := fromText(prefixPublic, "public key", s, KeyLen, KeyLen)
 	if err != nil {

@@ -44,8 +44,8 @@ func TestAKeyIsReadFromItsText(t *testing.T) {
 	}
 }
 
-// bad makes the text of 32 bytes that no generator has drawn, with a right checksum: the Text of
-// the key.
+// bad returns the text of 32 bytes that no generator has drawn, with a right checksum: the Text
+// of the key.
 func bad(fill func(i int) byte) string {
 	var k trust.FabricKey
 	for i := range k {

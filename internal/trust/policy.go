@@ -10,28 +10,28 @@ import (
 	"github.com/weftnet/weft/internal/nicid"
 )
 
-// Peer is what a NIC has proved in a handshake.
+// Peer is the identity that a NIC has proved in a handshake.
 type Peer struct {
 	NIC         nicid.ID
 	Key         PublicKey
-	Certificate *Certificate // nil if this NIC asks for none
+	Certificate *Certificate // nil if this NIC requires none
 }
 
-// Binding is what ties the id of a NIC to its static key.
+// Binding is the proof that ties the id of a NIC to its static key.
 type Binding uint8
 
 // The bindings.
 const (
 	Unbound         Binding = iota // the NIC has proved no key
-	ByKey                          // the id is made from the key
+	ByKey                          // the id is derived from the key
 	ByConfiguration                // this NIC's configuration names both
 	ByCertificate
 )
 
-// String returns the binding as tools show it.
+// String returns the binding in the form that tools show.
 func (b Binding) String() string { return [...]string{"-", "key", "configuration", "certificate"}[b] }
 
-// Binding returns what ties the peer's id to its key.
+// Binding returns the proof that ties the peer's id to its key.
 func (p Peer) Binding() Binding {
 	switch {
 	case p.NIC == 0:
@@ -44,34 +44,37 @@ func (p Peer) Binding() Binding {
 	return ByConfiguration
 }
 
-// PolicyConfig is what a NIC is told about the others. Times are Unix seconds.
+// PolicyConfig configures a Policy. Times are Unix seconds.
 type PolicyConfig struct {
 	ID  nicid.ID
 	Key PublicKey // of this NIC
 
-	Bound       map[nicid.ID]PublicKey // ids that a configuration ties to keys
-	Authorities []CAPublic             // if there are any, every peer needs a certificate of one of them
-	Revocations [][]byte               // encoded lists, as this NIC knew them last
-	Grants      map[nicid.ID]Roles     // of NICs that the configuration names; an empty entry allows nothing
-	Default     Role                   // of NICs without certificate and without grant
-	User        string                 // whose processes Default covers: the user of this NIC
+	Bound map[nicid.ID]PublicKey // ids that the configuration ties to keys
+	// If there are Authorities, every peer needs a certificate from one of them.
+	Authorities []CAPublic
+	Revocations [][]byte // encoded lists, the newest that this NIC knew
+	// Grants are those of NICs that the configuration names. An empty entry allows nothing.
+	Grants  map[nicid.ID]Roles
+	Default Role   // for NICs without certificate and without grant
+	User    string // the user of this NIC; Default covers its processes
 }
 
-// Policy is what one NIC believes about others, and what it allows them. It must not be used
-// concurrently.
+// Policy decides what one NIC believes about others, and what it allows them. It is not safe for
+// concurrent use.
 type Policy struct {
 	cfg   PolicyConfig
 	lists map[CAID]*RevocationList // the newest of each authority
 }
 
-// NewPolicy returns a policy. It refuses configurations that contradict themselves, and revocation
-// lists that no authority has signed.
+// NewPolicy returns a policy. It refuses contradictory configurations, and revocation lists that
+// no authority has signed.
 func NewPolicy(cfg PolicyConfig) (*Policy, error) {
 	if n := len(cfg.Authorities); n > limits.CertificateAuthorities {
 		return nil, fmt.Errorf("%d certificate authorities; expected at most %d", n, limits.CertificateAuthorities)
 	}
 	if len(cfg.Revocations) > 0 && len(cfg.Authorities) == 0 {
-		return nil, errors.New("a revocation list without a certificate authority; name the authority, or remove the list")
+		return nil, errors.New(
+			"a revocation list without a certificate authority; name the authority, or remove the list")
 	}
 	for id, roles := range cfg.Grants {
 		if err := roles.check(); err != nil {
@@ -90,12 +93,13 @@ func NewPolicy(cfg PolicyConfig) (*Policy, error) {
 	return p, nil
 }
 
-// Check returns the peer that has proved that it holds key, and that claims id. certificate is
-// encoded, or empty. A NIC without authorities ignores it. The error wraps one of the errors of
-// this package.
+// Check returns the peer that claims id and has proved that it holds key. certificate is encoded,
+// or empty. A NIC without authorities ignores it. The error wraps one of the errors of this
+// package.
 func (p *Policy) Check(id nicid.ID, key PublicKey, certificate []byte, wallSeconds int64) (Peer, error) {
 	if id == p.cfg.ID {
-		return Peer{}, fmt.Errorf("NIC %v: %w; a copied state directory needs a key of its own: remove nic.key there", id, ErrOwnID)
+		return Peer{}, fmt.Errorf(
+			"NIC %v: %w; a copied state directory needs a key of its own: remove nic.key there", id, ErrOwnID)
 	}
 	c, err := p.check(id, key, certificate, wallSeconds)
 	if err != nil {
@@ -104,11 +108,12 @@ func (p *Policy) Check(id nicid.ID, key PublicKey, certificate []byte, wallSecon
 	return Peer{id, key, c}, nil
 }
 
-// Bind ties an id to a key, as the configuration of a node does that is added later. It fails if
-// the id is tied to another key.
+// Bind ties an id to a key, for a node that is added to the configuration later. It fails if the
+// id is tied to another key.
 func (p *Policy) Bind(id nicid.ID, key PublicKey) error {
 	if bound, ok := p.cfg.Bound[id]; ok && bound != key {
-		return fmt.Errorf("NIC %v: %w: it is bound to %v, and not to %v; remove the node that binds it first", id, ErrBoundToOther, bound, key)
+		return fmt.Errorf("NIC %v: %w: it is bound to %v, and not to %v; remove the node that binds it first",
+			id, ErrBoundToOther, bound, key)
 	}
 	if p.cfg.Bound == nil {
 		p.cfg.Bound = make(map[nicid.ID]PublicKey)
@@ -118,7 +123,7 @@ func (p *Policy) Bind(id nicid.ID, key PublicKey) error {
 }
 
 // CheckOwn checks at start what other NICs will check: that this NIC's id belongs to its key, and
-// that its certificate is good. certificate is encoded, or empty.
+// that its certificate is valid. certificate is encoded, or empty.
 func (p *Policy) CheckOwn(certificate []byte, wallSeconds int64) (*Certificate, error) {
 	return p.check(p.cfg.ID, p.cfg.Key, certificate, wallSeconds)
 }
@@ -131,13 +136,15 @@ func (p *Policy) check(id nicid.ID, key PublicKey, certificate []byte, wallSecon
 	}
 	if len(p.cfg.Authorities) == 0 {
 		if !isBound && key.ID() != id {
-			return nil, fmt.Errorf("NIC %v: %w: %v has the id %v; remove the configured id, or bind it by [[node]] id and key",
+			return nil, fmt.Errorf(
+				"NIC %v: %w: %v has the id %v; remove the configured id, or bind it by [[node]] id and key",
 				id, ErrUnboundID, key, key.ID())
 		}
 		return nil, nil
 	}
 	if len(certificate) == 0 {
-		return nil, fmt.Errorf("NIC %v: %w; sign one by weft fabric ca sign, and name its file in the configuration", id, ErrNoCertificate)
+		return nil, fmt.Errorf("NIC %v: %w; sign one by weft fabric ca sign, and name its file in the configuration",
+			id, ErrNoCertificate)
 	}
 	c, err := ParseCertificate(certificate)
 	if err != nil {
@@ -147,13 +154,14 @@ func (p *Policy) check(id nicid.ID, key PublicKey, certificate []byte, wallSecon
 		return nil, fmt.Errorf("NIC %v: %w; sign one by an authority of this fabric", id, err)
 	}
 	if c.NIC != id || c.Key != key {
-		return nil, fmt.Errorf("NIC %v with %v: %w: it names NIC %v with %v; sign one for this NIC", id, key, ErrOtherHolder, c.NIC, c.Key)
+		return nil, fmt.Errorf("NIC %v with %v: %w: it names NIC %v with %v; sign one for this NIC",
+			id, key, ErrOtherHolder, c.NIC, c.Key)
 	}
 	return c, p.good(c, wallSeconds)
 }
 
-// StillGood reports why an established peer must go: its certificate has expired or is revoked. It
-// is asked at each rekey, and for all peers when Revoke returns true.
+// StillGood returns the reason why an established peer must go: its certificate has expired or is
+// revoked. It is called for a peer at each rekey, and for all peers when Revoke returns true.
 func (p *Policy) StillGood(peer Peer, wallSeconds int64) error {
 	switch {
 	case len(p.cfg.Authorities) == 0:
@@ -166,22 +174,23 @@ func (p *Policy) StillGood(peer Peer, wallSeconds int64) error {
 
 func (p *Policy) good(c *Certificate, wallSeconds int64) error {
 	if l := p.lists[c.CA]; l != nil && l.Revokes(c) {
-		return fmt.Errorf("certificate %v of NIC %v: %w by list %d; sign a new one for a new key, if the NIC is trusted again",
+		return fmt.Errorf(
+			"certificate %v of NIC %v: %w by list %d; sign a new one for a new key, if the NIC is trusted again",
 			SerialText(c.Serial), c.NIC, ErrRevoked, l.Number)
 	}
 	return c.validAt(wallSeconds)
 }
 
-// Revoke takes an encoded revocation list. It returns true if the list is newer than the one
-// before; then StillGood may end peers, and the list is to be spread. The error is ErrMalformed,
-// ErrOtherFabric or ErrSignature.
+// Revoke applies an encoded revocation list. It returns true if the list is newer than the
+// previous one. Then StillGood may end peers, and the list should be spread. The error is
+// ErrMalformed, ErrOtherFabric or ErrSignature.
 func (p *Policy) Revoke(list []byte) (newer bool, err error) {
 	l, err := ParseRevocationList(list)
 	if err != nil {
 		return false, err
 	}
 	if last := p.lists[l.CA]; last != nil && l.Number <= last.Number {
-		return false, nil // before the signature is checked: old lists come often, and cost little
+		return false, nil // without checking the signature: old lists are frequent and cheap
 	}
 	if err := l.Verify(p.cfg.Authorities); err != nil {
 		return false, err
@@ -190,8 +199,7 @@ func (p *Policy) Revoke(list []byte) (newer bool, err error) {
 	return true, nil
 }
 
-// Wants reports whether list number n of an authority would be newer than the one that the policy
-// has.
+// Wants reports whether list number n of an authority would be newer than the policy's list.
 func (p *Policy) Wants(authority CAID, n uint64) bool {
 	if last := p.lists[authority]; last != nil {
 		return n > last.Number
@@ -209,8 +217,8 @@ func (p *Policy) Revocations() (lists []*RevocationList) {
 }
 
 // Allows reports whether peer has the role. If the role is Program or Run, peer asks on behalf of
-// user, for whom it vouches. A certificate and a grant add up. Without either, Default holds, for
-// the user of this NIC alone.
+// user, for whom it vouches. The roles of a certificate and a grant add up. Without either,
+// Default applies, only for the user of this NIC.
 func (p *Policy) Allows(peer Peer, role Role, user string) bool {
 	grant, granted := p.cfg.Grants[peer.NIC]
 	if grant.Allow(role, user) || peer.Certificate != nil && peer.Certificate.Roles.Allow(role, user) {

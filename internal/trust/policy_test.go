@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// fabric is two NICs, two authorities and what they know.
+// fabric is the keys of two NICs and of two authorities.
 type fabric struct {
 	own, peer trust.PublicKey
 	ca, other trust.CAKey
@@ -154,7 +154,7 @@ func TestANewerListRevokesAndAnOlderOneDoesNot(t *testing.T) {
 		list  []byte
 		newer bool
 		err   error
-		after error // of StillGood
+		after error // result of StillGood
 	}{
 		{"first", revoking(t, f.ca, trust.RevocationList{Number: 2, Serials: []uint64{8}}).Append(nil), true, nil, nil},
 		{"forged", forged, false, trust.ErrSignature, nil},

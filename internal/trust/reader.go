@@ -6,12 +6,12 @@ import (
 	"fmt"
 )
 
-// reader takes fields from the front of bytes that a stranger sent. After the first short field all
+// reader takes fields from the front of untrusted bytes. After the first short field all fields
 // are zero.
 type reader struct {
 	rest  []byte
 	short bool
-	bad   error // another defect than being short
+	bad   error // a defect other than being short
 }
 
 // take returns the next n bytes, or nil if there are fewer.
@@ -51,7 +51,7 @@ func (r *reader) uint64() uint64 {
 	return 0
 }
 
-// list returns a counted list of texts. It allocates no more than the bytes that are there.
+// list returns a counted list of texts. Its allocation is bounded by the bytes present.
 func (r *reader) list() (texts []string) {
 	n := int(r.byte())
 	if n == 0 || n > len(r.rest) {
@@ -65,7 +65,7 @@ func (r *reader) list() (texts []string) {
 	return texts
 }
 
-// end reports the first defect, or bytes after the last field.
+// end returns the first defect, or an error about bytes after the last field.
 func (r *reader) end() error {
 	switch {
 	case r.bad != nil:

@@ -11,9 +11,9 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// RevocationList names certificates that an authority takes back, by serial number, and static
-// keys, of which it takes back every certificate. The list with the largest number counts. Numbers
-// are little-endian:
+// RevocationList names certificates that an authority revokes, by serial number. It also names
+// static keys; all certificates for them are revoked. The list with the largest number counts.
+// Numbers are little-endian:
 //
 //	 0   4  magic "WFR1"
 //	 4   8  id of the authority
@@ -44,7 +44,8 @@ func compareKeys(a, b PublicKey) int { return bytes.Compare(a[:], b[:]) }
 // bytes.
 func (l *RevocationList) Sign(ca ed25519.PrivateKey) error {
 	if len(ca) != ed25519.PrivateKeySize {
-		return fmt.Errorf("sign a revocation list: the authority's key has %d bytes; expected %d", len(ca), ed25519.PrivateKeySize)
+		return fmt.Errorf("sign a revocation list: the authority's key has %d bytes; expected %d",
+			len(ca), ed25519.PrivateKeySize)
 	}
 	l.CA = CAPublic(ca.Public().(ed25519.PublicKey)).ID()
 	l.Serials, l.Keys = slices.Clone(l.Serials), slices.Clone(l.Keys)
@@ -92,7 +93,8 @@ func (l *RevocationList) appendBody(b []byte) []byte {
 // ErrMalformed.
 func ParseRevocationList(b []byte) (*RevocationList, error) {
 	if len(b) > MaxRevocationLen {
-		return nil, fmt.Errorf("revocation list: %w: it has %d bytes; expected at most %d", ErrMalformed, len(b), MaxRevocationLen)
+		return nil, fmt.Errorf("revocation list: %w: it has %d bytes; expected at most %d",
+			ErrMalformed, len(b), MaxRevocationLen)
 	}
 	r := reader{rest: b}
 	r.magic(revocationMagic)
@@ -137,7 +139,7 @@ func (l *RevocationList) check() error {
 	return nil
 }
 
-// Revokes reports whether the list takes c back. It must be of the same authority.
+// Revokes reports whether the list revokes c. Both must be of the same authority.
 func (l *RevocationList) Revokes(c *Certificate) bool {
 	if l.CA != c.CA {
 		return false
@@ -150,7 +152,7 @@ func (l *RevocationList) Revokes(c *Certificate) bool {
 // Text returns the list in the form of files.
 func (l *RevocationList) Text() string { return toText(prefixRevocation, l.Append(nil)) }
 
-// RevocationListFromText reads what RevocationList.Text returns.
+// RevocationListFromText parses the result of RevocationList.Text.
 func RevocationListFromText(s string) (*RevocationList, error) {
 	b, err := fromText(prefixRevocation, "revocation list", s, leastRevocation, MaxRevocationLen)
 	if err != nil {

@@ -82,7 +82,7 @@ func TestAListIsSignedUpToItsBound(t *testing.T) {
 	}
 }
 
-// A certificate must not pass for a list, nor a list for a certificate: one key signs both.
+// A certificate must not be accepted as a list, nor a list as a certificate: one key signs both.
 func TestASignatureCountsForOneKindOnly(t *testing.T) {
 	key, ca := drawn(t, 1)
 	if _, err := trust.ParseRevocationList(certified(t, key, ca).Append(nil)); !errors.Is(err, trust.ErrMalformed) {

@@ -21,7 +21,7 @@ const (
 	AllRoles = Observe | Program | Run | Admin
 )
 
-// Root is the user whom no role covers unless its list names them. Callers pass this name for every
+// Root is the user that no role covers unless its list names it. Callers pass this name for every
 // name of uid 0.
 const Root = "root"
 
@@ -45,7 +45,7 @@ func (r Role) String() string {
 	return strings.Join(names, ",")
 }
 
-// ParseRole reads the name of one role.
+// ParseRole parses the name of one role.
 func ParseRole(s string) (Role, error) {
 	if i := slices.Index(roleNames, s); i >= 0 {
 		return 1 << i, nil
@@ -53,16 +53,16 @@ func ParseRole(s string) (Role, error) {
 	return 0, fmt.Errorf("unknown role %q: expected observe, program, run or admin", s)
 }
 
-// Roles are what a certificate or a grant gives a NIC. Program and Run may list the users for whom
-// the NIC may speak; a role without a list covers every user but root. The zero value allows
-// nothing.
+// Roles holds the roles that a certificate or a grant gives a NIC. Program and Run may list the
+// users for whom the NIC may speak; a role without a list covers every user except root. The zero
+// value allows nothing.
 type Roles struct {
 	Set          Role
 	ProgramUsers []string // sorted and distinct; nil unless Set has Program
 	RunUsers     []string // sorted and distinct; nil unless Set has Run
 }
 
-// ParseRoles reads roles in the form ROLE[=USER,USER]. Each role may occur once.
+// ParseRoles parses roles in the form ROLE[=USER,USER]. Each role may occur once.
 func ParseRoles(texts ...string) (Roles, error) {
 	var r Roles
 	for _, s := range texts {
@@ -95,7 +95,7 @@ func ParseRoles(texts ...string) (Roles, error) {
 	return r, nil
 }
 
-// users is the list of a role that may have one.
+// users returns the user list of Program or Run.
 func (r *Roles) users(role Role) *[]string {
 	if role == Program {
 		return &r.ProgramUsers
@@ -103,7 +103,7 @@ func (r *Roles) users(role Role) *[]string {
 	return &r.RunUsers
 }
 
-// Strings returns the roles in the form that ParseRoles reads.
+// Strings returns the roles in the form that ParseRoles accepts.
 func (r Roles) Strings() []string {
 	texts := make([]string, 0, len(roleNames))
 	for i, name := range roleNames {
@@ -127,8 +127,8 @@ func (r Roles) String() string {
 	return strings.Join(r.Strings(), " ")
 }
 
-// Allow reports whether r has the role, for the user if the role is Program or Run. Root must be
-// listed.
+// Allow reports whether r has the role. If the role is Program or Run, it must also cover the
+// user. Root must be listed.
 func (r Roles) Allow(role Role, user string) bool {
 	if role == 0 || r.Set&role != role {
 		return false
@@ -148,7 +148,7 @@ func covers(list []string, user string) bool {
 	return slices.Contains(list, user)
 }
 
-// check reports what no decoder and no signer may let pass.
+// check returns an error for roles that no decoder and no signer may accept.
 func (r Roles) check() error {
 	if r.Set&^AllRoles != 0 {
 		return fmt.Errorf("unknown roles %#x", uint8(r.Set&^AllRoles))
@@ -173,12 +173,13 @@ func (r Roles) check() error {
 	return nil
 }
 
-// CheckUser refuses what is no name of a user: 1 to 64 bytes of A-Z, a-z, 0-9, '.', '_', '-', '@'
-// and '+', not '-' first.
+// CheckUser returns an error if name is not a user name: 1 to 64 bytes of A-Z, a-z, 0-9, '.',
+// '_', '-', '@' and '+', not '-' first.
 func CheckUser(name string) error {
 	bad := name == "" || len(name) > limits.UserNameBytes || name[0] == '-'
 	for _, c := range []byte(name) {
-		bad = bad || !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("._-@+", c) >= 0)
+		bad = bad || !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+			strings.IndexByte("._-@+", c) >= 0)
 	}
 	if bad {
 		return fmt.Errorf("user %.80q: expected 1 to %d bytes of A-Z, a-z, 0-9, '.', '_', '-', '@', '+', not '-' first",

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Text forms. Each is one line without spaces: a prefix that names the kind, then base32 in lower
-// case of the bytes and a checksum of 4 bytes.
+// The text forms. Each is one line without spaces: a prefix that names the kind, then the bytes
+// and a checksum of 4 bytes in lower-case base32.
 //
 //	weft1-…         fabric key: the join string
 //	weftkey1-…      static key of a NIC
@@ -29,7 +29,7 @@ const (
 	prefixRevocation = "weftrevoked1-"
 )
 
-// checksumLen makes one altered text in 2^32 pass. It guards against typing errors only.
+// checksumLen lets one altered text in 2^32 pass. It only guards against typing errors.
 const checksumLen = 4
 
 var base32Text = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
@@ -44,13 +44,14 @@ func toText(prefix string, b []byte) string {
 }
 
 // fromText is the inverse of toText. what names the kind of text in errors. least and most bound
-// the bytes. White space around the text is ignored, as files end with a newline.
+// the number of bytes. White space around the text is ignored, as files end with a newline.
 func fromText(prefix, what, s string, least, most int) ([]byte, error) {
 	s = strings.TrimSpace(s)
 	body, ok := strings.CutPrefix(s, prefix)
 	switch {
 	case s == "":
-		return nil, fmt.Errorf("%s: %w: the text is empty; expected one line that begins with %s", what, ErrNotAKey, prefix)
+		return nil, fmt.Errorf("%s: %w: the text is empty; expected one line that begins with %s",
+			what, ErrNotAKey, prefix)
 	case !ok && strings.HasPrefix(prefix, s):
 		return nil, fmt.Errorf("%s: %w after %d characters; copy the whole line", what, ErrTruncated, len(s))
 	case !ok:
@@ -59,7 +60,9 @@ func fromText(prefix, what, s string, least, most int) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w: it has %d characters; expected at most %d; copy the line alone",
 			what, ErrAltered, len(s), len(prefix)+base32Text.EncodedLen(most+checksumLen))
 	}
-	if i := strings.IndexFunc(body, func(r rune) bool { return !(r >= 'a' && r <= 'z' || r >= '2' && r <= '7') }); i >= 0 {
+	if i := strings.IndexFunc(body, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= '2' && r <= '7')
+	}); i >= 0 {
 		return nil, fmt.Errorf("%s: %w: character %d is not one of a-z and 2-7; copy the line again",
 			what, ErrAltered, len(prefix)+i+1)
 	}
@@ -69,7 +72,8 @@ func fromText(prefix, what, s string, least, most int) ([]byte, error) {
 	}
 	b, err := base32Text.DecodeString(body)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %d characters are no whole number of bytes; copy the whole line", what, ErrTruncated, len(s))
+		return nil, fmt.Errorf("%s: %w: %d characters are no whole number of bytes; copy the whole line",
+			what, ErrTruncated, len(s))
 	}
 	if n := len(b) - checksumLen; !bytes.Equal(checksum(prefix, b[:n]), b[n:]) || toText(prefix, b[:n]) != s {
 		return nil, fmt.Errorf("%s: %w: the checksum is wrong; copy the line again", what, ErrAltered)
@@ -77,7 +81,7 @@ func fromText(prefix, what, s string, least, most int) ([]byte, error) {
 	return b[:len(b)-checksumLen], nil
 }
 
-// kindOf says which other text was given in place of the expected one.
+// kindOf names the kind of text that was given in place of the expected one.
 func kindOf(s string) string {
 	for _, k := range []struct{ prefix, kind string }{
 		{prefixFabric, "a fabric key"}, {prefixPrivate, "a NIC's static key"}, {prefixPublic, "a NIC's public key"},
@@ -91,12 +95,12 @@ func kindOf(s string) string {
 	return ""
 }
 
-// leastDistinct is how many distinct bytes a secret has at least. A drawn key has fewer with a
-// chance below 2^-100.
+// leastDistinct is the least number of distinct bytes in a secret. A drawn key has fewer with a
+// probability below 2^-100.
 const leastDistinct = 8
 
-// checkStrength refuses secrets that were not drawn: zeros, one letter repeated, a short word
-// repeated.
+// checkStrength refuses secrets that were not drawn at random: zeros, one letter repeated, a
+// short word repeated.
 func checkStrength(what string, key *[KeyLen]byte) error {
 	var seen [4]uint64
 	for _, b := range key {
@@ -107,12 +111,13 @@ func checkStrength(what string, key *[KeyLen]byte) error {
 		distinct += bits.OnesCount64(w)
 	}
 	if distinct < leastDistinct {
-		return fmt.Errorf("%s: %w: it has %d distinct bytes; expected at least %d; draw a new one", what, ErrWeak, distinct, leastDistinct)
+		return fmt.Errorf("%s: %w: it has %d distinct bytes; expected at least %d; draw a new one",
+			what, ErrWeak, distinct, leastDistinct)
 	}
 	return nil
 }
 
-// secretFromText reads a secret of KeyLen bytes.
+// secretFromText parses a secret of KeyLen bytes.
 func secretFromText(prefix, what, s string) (key [KeyLen]byte, err error) {
 	b, err := fromText(prefix, what, s, KeyLen, KeyLen)
 	if err != nil {

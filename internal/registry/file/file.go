@@ -1,5 +1,6 @@
-// Package file reads which NICs exist from a TOML file (QNIX-52's configuration file). It stands apart from package
-// registry so that programs which embed a NIC, and have no such file, do not link a TOML parser.
+// Package file reads the list of existing NICs from a TOML file (QNIX-52's configuration file).
+// It is separate from package registry so that programs that embed a NIC, and have no such file,
+// do not link a TOML parser.
 package file
 
 import (
@@ -17,12 +18,12 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// Entry is a node as a TOML file has it:
+// Entry is a node in a TOML file:
 //
 //	[[node]]
-//	id      = "0:0:0:96:221:127:255:140"   # may be left out
-//	key     = "weftpub1-…"                  # may be left out: its static key; without id, the id is that of the key
-//	name    = "host-3"                      # may be left out: by which programs and tools may call it
+//	id      = "0:0:0:96:221:127:255:140"   # optional
+//	key     = "weftpub1-…"                  # optional: its static key; without id, the id is that of the key
+//	name    = "host-3"                      # optional: a name for programs and tools
 //	address = "10.0.0.2:7700"              # or the name of its host; without a port: 7700
 //	position = [3, 0]                       # on the torus, if the fabric is one
 type Entry struct {
@@ -33,7 +34,7 @@ type Entry struct {
 	Position []int  `toml:"position"`
 }
 
-// EntryOf is the entry of a node as a flag has it, "ADDRESS" or "ID@ADDRESS".
+// EntryOf returns the entry of a node in a flag, "ADDRESS" or "ID@ADDRESS".
 func EntryOf(s string) Entry {
 	id, addr, found := strings.Cut(s, "@")
 	if !found {
@@ -45,7 +46,7 @@ func EntryOf(s string) Entry {
 	return Entry{ID: id, Address: addr}
 }
 
-// Node reads the fields. A position is one on t.
+// Node converts the fields. A position must be on t.
 func (e Entry) Node(t registry.Torus) (registry.Node, error) {
 	all, err := registry.ResolveAll(e.Address, registry.DefaultPort)
 	if err != nil {
@@ -79,8 +80,8 @@ func (e Entry) Node(t registry.Torus) (registry.Node, error) {
 	return n, nil
 }
 
-// Load reads a file with [[node]] tables and perhaps the size of the torus, and nothing else: one file that all hosts of a
-// fabric share.
+// Load reads a file with [[node]] tables, and optionally the size of the torus, but nothing else:
+// one file that all hosts of a fabric share.
 func Load(path string) (*registry.Static, registry.Torus, error) {
 	fail := func(err error) (*registry.Static, registry.Torus, error) {
 		return nil, registry.Torus{}, fmt.Errorf("registry: %s: %w", path, err)
@@ -109,7 +110,8 @@ func Load(path string) (*registry.Static, registry.Torus, error) {
 	return s, t, err
 }
 
-// Nodes reads a list of entries on a torus, and names every one that is wrong, with its line if it has one.
+// Nodes converts a list of entries on a torus. The error names every wrong entry, with its line
+// if it is known.
 func Nodes(entries []Entry, t registry.Torus, lines Lines) (nodes []registry.Node, err error) {
 	var errs []error
 	for i, e := range entries {
@@ -120,8 +122,8 @@ func Nodes(entries []Entry, t registry.Torus, lines Lines) (nodes []registry.Nod
 	return nodes, errors.Join(errs...)
 }
 
-// DecodeTOML reads a whole file strictly. A key that into does not have is refused by its name and place, with what was
-// expected.
+// DecodeTOML decodes a whole file strictly. An unknown key is refused with its name and place,
+// and with the expected keys.
 func DecodeTOML(b []byte, into any, expected string) error {
 	d := toml.NewDecoder(strings.NewReader(string(b)))
 	d.DisallowUnknownFields()
@@ -133,7 +135,8 @@ func DecodeTOML(b []byte, into any, expected string) error {
 		var errs []error
 		for i := range unknown.Errors {
 			row, _ := unknown.Errors[i].Position()
-			errs = append(errs, fmt.Errorf("line %d: unknown key %q; expected %s", row, strings.Join(unknown.Errors[i].Key(), "."), expected))
+			errs = append(errs, fmt.Errorf("line %d: unknown key %q; expected %s",
+				row, strings.Join(unknown.Errors[i].Key(), "."), expected))
 		}
 		return errors.Join(errs...)
 	case errors.As(err, &wrong):
@@ -146,13 +149,17 @@ func DecodeTOML(b []byte, into any, expected string) error {
 	return err
 }
 
-// mistyped is what the TOML library says of a value of the wrong type. It names the fields of Go's structures, which are none of the writer's.
+// mistyped matches the TOML library's error for a value of the wrong type. That error names
+// fields of Go structures, which mean nothing to the author of the file.
 var mistyped = regexp.MustCompile(`^cannot (?:decode|store) (?:TOML )?(\w+) into .*type (\S+)$`)
 
-// types are Go's as a file has them.
-var types = map[string]string{"string": `text in quotes, such as "…"`, "bool": "true or false", "int": "a whole number", "int64": "a whole number"}
+// types describes Go types in terms of a file.
+var types = map[string]string{
+	"string": `text in quotes, such as "…"`, "bool": "true or false", "int": "a whole number",
+	"int64": "a whole number",
+}
 
-// plain is an error of the TOML library in words of the file.
+// plain returns an error of the TOML library in terms of the file.
 func plain(err error) string {
 	text := strings.TrimPrefix(err.Error(), "toml: ")
 	m := mistyped.FindStringSubmatch(text)

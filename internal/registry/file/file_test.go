@@ -54,7 +54,7 @@ func TestAFileOfNodesIsReadAndItsMistakesAreNamed(t *testing.T) {
 	}
 }
 
-// A node with a key has the id of that key, unless the file says another one.
+// A node with a key has the id of that key, unless the file gives another one.
 func TestANodeWithAKeyHasItsID(t *testing.T) {
 	key := trust.PublicKey{1, 2, 3}
 	s, _, err := Load(write(t, fmt.Sprintf("[[node]]\nkey = %q\naddress = \"10.0.0.1:1\"\n[[node]]\nkey = %q\nid = \"0:0:0:0:0:0:0:9\"\naddress = \"10.0.0.2:1\"\n", key, key)))
@@ -66,7 +66,8 @@ func TestANodeWithAKeyHasItsID(t *testing.T) {
 	}
 }
 
-// A file is accepted only if all of its nodes are right, wherever the wrong ones stand, and each of those is named.
+// A file is accepted only if all of its nodes are right, wherever the wrong ones are. Each of
+// those is named.
 func TestEachNodeThatIsWrongIsNamed(t *testing.T) {
 	const good, bad, worse = "[[node]]\naddress = \"10.0.0.%d:1\"\n", "[[node]]\naddress = \"here:x\"\n", "[[node]]\naddress = \"10.0.0.9:1\"\nname = \"a b\"\n"
 	ok := func(i int) string { return fmt.Sprintf(good, i) }
@@ -92,7 +93,7 @@ func TestEachNodeThatIsWrongIsNamed(t *testing.T) {
 	}
 }
 
-// A flag has an address, perhaps behind an id. Without a port it has that of a daemon.
+// A flag has an address, perhaps behind an id. The default port is that of a daemon.
 func TestAFlagNamesANode(t *testing.T) {
 	for in, want := range map[string]Entry{
 		"10.0.0.2:1":                  {Address: "10.0.0.2:1"},
@@ -122,7 +123,7 @@ func TestAFlagNamesANode(t *testing.T) {
 	}
 }
 
-// What is wrong with an entry is said, whichever field it is.
+// An error about an entry names the wrong field, whichever it is.
 func TestAnEntryNamesTheFieldThatIsWrong(t *testing.T) {
 	for want, e := range map[string]Entry{
 		"expected HOST or HOST:PORT":   {Address: "here:x"},
@@ -137,7 +138,8 @@ func TestAnEntryNamesTheFieldThatIsWrong(t *testing.T) {
 	}
 }
 
-// A file that is not there, or that is not TOML, or has a value of another type, says so in the words of a file.
+// The error about a file that is missing, is not TOML, or has a value of the wrong type is in
+// terms of the file.
 func TestAFileThatCannotBeReadSaysWhy(t *testing.T) {
 	if s, _, err := Load(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) || s != nil {
 		t.Errorf("a file that is not there: %v, %v", s, err)
@@ -174,7 +176,7 @@ func TestATableHasTheLinesOfItsKeys(t *testing.T) {
 	if in := l.Under("t"); len(in) != 2 || in["b"] != 3 || in["c.d"] != 4 {
 		t.Errorf("under t: %v", in)
 	}
-	Lines(nil).Overridden("a") // nothing is noted
+	Lines(nil).Overridden("a") // has no effect
 	if l.Overridden("a"); l["a"] != 0 || l["t.b"] != 3 {
 		t.Errorf("the lines are %v", l)
 	}

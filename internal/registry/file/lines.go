@@ -8,11 +8,12 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// Lines says on which line of a TOML file each key stands, and each table, so that what is wrong with a value is reported with its place. A key has its tables before it:
-// "listen", "vni.contexts", and "node.1.address" in the second [[node]].
+// Lines holds the line of each key and each table of a TOML file, so that an error about a value
+// has its place. A key is preceded by its tables: "listen", "vni.contexts", and "node.1.address"
+// in the second [[node]].
 type Lines map[string]int
 
-// LinesOf reads them from a file that DecodeTOML has accepted.
+// LinesOf returns the lines of a file that DecodeTOML has accepted.
 func LinesOf(b []byte) Lines {
 	l := Lines{}
 	table, nth := "", map[string]int{}
@@ -37,7 +38,7 @@ func LinesOf(b []byte) Lines {
 	return l
 }
 
-// keyOf is the key of an expression, and its line.
+// keyOf returns the key of an expression, and its line.
 func keyOf(p *unstable.Parser, e *unstable.Node) (key string, line int) {
 	var parts []string
 	for it := e.Key(); it.Next(); {
@@ -66,7 +67,8 @@ func (l Lines) Overridden(key string) {
 	}
 }
 
-// At is err with the line of key, or of the table that holds it; err alone where neither stands in the file, and for a value that is no longer the file's.
+// At adds the line of key to err, or of the table that holds key. It returns err alone if neither
+// is in the file, or if the value is no longer the file's.
 func (l Lines) At(key string, err error) error {
 	if err == nil {
 		return nil

@@ -9,13 +9,15 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 )
 
-// claim is what a NIC says of itself. It travels as the metadata of its member, little-endian:
+// claim is the information of a NIC about itself. It travels as the metadata of its member,
+// little-endian:
 //
 //	 0       1        2      4         12            20
 //	├ version ┼ stance ┼ port ┼ NIC id  ┼ incarnation ┼ address ┤
 //	    1        1        2       8           8         16 bytes
 //
-// The address is that of the NIC's link, not of its gossip; IPv4 is written as IPv6, ::ffff:10.0.0.2.
+// The address is that of the NIC's link, not of its gossip. IPv4 is written as IPv6,
+// ::ffff:10.0.0.2.
 type claim struct {
 	id          registry.NICID
 	incarnation uint64
@@ -23,11 +25,11 @@ type claim struct {
 	stance      stance
 }
 
-// stance is how a NIC stands to its own id.
+// stance is the attitude of a NIC to its own id.
 type stance uint8
 
 const (
-	starting stance = iota // looks whether another has the id
+	starting stance = iota // checks whether another has the id
 	claiming               // has it
 	refused                // another has it
 )
@@ -53,7 +55,7 @@ func (c claim) append(b []byte) []byte {
 	return append(b, ip[:]...)
 }
 
-// parseClaim reads a claim. Only what append writes is one.
+// parseClaim parses a claim. It accepts only the output of append.
 func parseClaim(b []byte) (c claim, err error) {
 	if len(b) != claimLen {
 		return c, fmt.Errorf("%w: %d bytes; expected %d", errClaim, len(b), claimLen)
@@ -74,7 +76,7 @@ func parseClaim(b []byte) (c claim, err error) {
 	return c, c.check()
 }
 
-// check refuses what cannot be a NIC.
+// check refuses impossible claims of a NIC.
 func (c claim) check() error {
 	switch ip := c.addr.Addr(); {
 	case c.id == 0:
@@ -87,7 +89,7 @@ func (c claim) check() error {
 	return nil
 }
 
-// less orders claims to one id that met only after they were made: the older life first.
+// less orders claims to one id that met only after they were made: the older life comes first.
 func (c claim) less(d claim) bool {
 	if c.incarnation != d.incarnation {
 		return c.incarnation < d.incarnation

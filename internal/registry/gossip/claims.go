@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 )
 
-// holders remembers which NIC has each id, so that the first that claims it keeps it.
+// holders remembers which NIC has each id, so that the first NIC that claims it keeps it.
 type holders map[registry.NICID]netip.AddrPort
 
 // dispute is a claim to an id that another NIC has.
@@ -17,9 +17,9 @@ type dispute struct {
 	holder, ignored netip.AddrPort
 }
 
-// judge says which NICs there are, by id, and which claims count for nothing. The NIC that has an id keeps it as long as it
-// is there and does not give it up; of several new claims the one of the oldest life wins. Claims at one address are
-// lives of one NIC, and the latest speaks for it.
+// judge decides which NICs exist, by id, and which claims are ignored. The NIC that has an id
+// keeps it as long as it is there and does not give it up. Among several new claims, the one of
+// the oldest life wins. Claims at one address are lives of one NIC, and the latest one counts.
 func (h holders) judge(claims []claim) (nodes []registry.Node, disputes []dispute) {
 	byID := make(map[registry.NICID][]claim)
 	for _, c := range latest(claims) {
@@ -48,12 +48,12 @@ func (h holders) judge(claims []claim) (nodes []registry.Node, disputes []disput
 		if a.ID < b.ID {
 			return -1
 		}
-		return 1 // an id stands there once
+		return 1 // an id occurs once
 	})
 	return nodes, disputes
 }
 
-// winner picks the address of the NIC that has the id.
+// winner returns the address of the NIC that has the id.
 func (h holders) winner(id registry.NICID, of []claim) (addr netip.AddrPort, ok bool) {
 	var best claim
 	for _, c := range of {
@@ -67,7 +67,8 @@ func (h holders) winner(id registry.NICID, of []claim) (addr netip.AddrPort, ok 
 	return best.addr, ok
 }
 
-// latest leaves one claim of each NIC: a NIC that was killed may still be a member while its next life is one, too.
+// latest keeps one claim of each NIC: a killed NIC may still be a member while its next life is
+// one, too.
 func latest(claims []claim) (kept []claim) {
 	type nic struct {
 		id   registry.NICID
@@ -97,25 +98,26 @@ func latest(claims []claim) (kept []claim) {
 //	    └────────────────► refused ◄──────────┘ they met after a partition
 //	                          └───────────────────────┘
 //
-// A refused one waits because the one that has the id may only be restarting.
+// A refused NIC waits because the NIC that has the id may only be restarting.
 type self struct {
 	claim
 	grace time.Duration
-	since time.Time      // refused: when the id was last seen claimed
-	there bool           // refused: it was at the last look
-	by    netip.AddrPort // refused: which NIC has it
+	since time.Time      // if refused: when the id was last seen claimed
+	there bool           // if refused: it was claimed at the last look
+	by    netip.AddrPort // if refused: which NIC has it
 }
 
-// look brings the stance up to date with the claims of all members, its own possibly among them. It returns when to
-// look again, if nothing changes before; 0 is never.
+// look updates the stance from the claims of all members, possibly including its own. It returns
+// when to look again if nothing changes before; 0 is never.
 func (s *self) look(now time.Time, claims []claim) (again time.Duration) {
-	var other claim // the oldest that claims our id elsewhere
+	var other claim // the oldest claim to our id elsewhere
 	for _, c := range claims {
 		if c.id == s.id && c.addr != s.addr && c.stance == claiming && (other.id == 0 || c.less(other)) {
 			other = c
 		}
 	}
-	gone := s.there && other.id == 0 // just now, though the last look may be long past: as long as it stays nothing changes
+	// It is gone just now, even if the last look is long past: while it stays, nothing changes.
+	gone := s.there && other.id == 0
 	s.there = other.id != 0
 	switch {
 	case other.id != 0 && (s.stance != claiming || other.less(s.claim)):

@@ -19,7 +19,8 @@ var (
 	hereC = netip.MustParseAddrPort("10.0.0.3:7700")
 )
 
-func TestClaimsToOneIDAreJudged(t *testing.T) { // decision 1: a second NIC with a known id is refused
+// decision 1: a second NIC with a known id is refused
+func TestClaimsToOneIDAreJudged(t *testing.T) {
 	type claims []claim
 	for _, c := range []struct {
 		name   string
@@ -57,7 +58,7 @@ func TestClaimsToOneIDAreJudged(t *testing.T) { // decision 1: a second NIC with
 	}
 }
 
-// Members tell their claims in any order, and one that was there earlier judges as one that was not, unless the id
+// Members tell their claims in any order. An old member judges like a new one, unless the id has
 // changed hands.
 func TestJudgementDoesNotDependOnOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,5 +1,6 @@
-// Package gossip is a registry that needs no list of nodes: the NICs of a fabric tell one another which there are
-// (decision 15). Members, failure detection and encryption are memberlist's, which runs SWIM over UDP and TCP:
+// Package gossip is a registry that needs no list of nodes: the NICs of a fabric tell one another
+// which NICs exist (decision 15). Membership, failure detection and encryption come from
+// memberlist, which runs SWIM over UDP and TCP:
 //
 //	        ┌── memberlist ──┐  joins, leaves   ┌─ members ─┐  claims  ┌─ judge ─┐  list
 //	UDP ◄──►│ probes, gossip ├─────────────────►│ which NIC ├─────────►│ holders ├───────► Watch
@@ -7,8 +8,9 @@
 //	        └──────▲───▲─────┘                  └───────────┘          └─────────┘
 //	 own claim ────┘   └──── Join: seeds, and members that were lost, until they are there
 //
-// Each member tells its NIC's id, incarnation and address. One address of another member, a seed, is enough to find all.
-// It has goroutines, timers and sockets of its own, far from any engine.
+// Each member tells its NIC's id, incarnation and address. One address of another member, a seed,
+// is enough to find all. The registry has its own goroutines, timers and sockets, far from any
+// engine.
 package gossip
 
 import (
@@ -32,23 +34,30 @@ import (
 // LeastFailureTimeout is the shortest Config.FailureTimeout: below it, a busy host would seem dead.
 const LeastFailureTimeout = time.Second
 
-// Config is what a Registry is made from. ID, Incarnation, Addr, Listen and Keys must be set.
+// Config configures a Registry. ID, Incarnation, Addr, Listen and Keys must be set.
 type Config struct {
-	ID          registry.NICID
-	Incarnation uint64         // larger in every life of the NIC; the older of two lives keeps a disputed id
-	Addr        netip.AddrPort // of the NIC's link; its IP may be unspecified, and is then that of the gossip
+	ID registry.NICID
+	// Incarnation is larger in every life of the NIC. The older of two lives keeps a disputed id.
+	Incarnation uint64
+	// Addr is the address of the NIC's link. If its IP is unspecified, the IP of the gossip is
+	// used.
+	Addr netip.AddrPort
 
-	Listen netip.AddrPort   // UDP and TCP; port 0 is any that is free; the IP may be unspecified
-	Seeds  []netip.AddrPort // other members, this one possibly among them; may be empty: then others call
-	Keys   []Key            // the first seals, each opens
+	Listen netip.AddrPort // UDP and TCP; port 0 is any free port; the IP may be unspecified
+	// Seeds are other members, possibly including this one. If it is empty, others must call.
+	Seeds []netip.AddrPort
+	Keys  []Key // the first seals, each opens
 
-	FailureTimeout time.Duration // silence after which a NIC is taken off the list; 0 = limits.FailureTimeout
-	Log            *slog.Logger  // nil = none
+	// FailureTimeout is the silence after which a NIC is removed from the list; 0 =
+	// limits.FailureTimeout.
+	FailureTimeout time.Duration
+	Log            *slog.Logger // nil = none
 
-	wrap func(memberlist.NodeAwareTransport) memberlist.NodeAwareTransport // tests cut the network here
+	// wrap lets tests cut the network.
+	wrap func(memberlist.NodeAwareTransport) memberlist.NodeAwareTransport
 }
 
-// Registry knows the NICs that gossip. It is safe from many goroutines. Close ends it.
+// Registry knows the NICs that gossip. It is safe for concurrent use. Close ends it.
 type Registry struct {
 	config  Config
 	log     *slog.Logger
@@ -58,22 +67,22 @@ type Registry struct {
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
-	joined  chan struct{} // closed when a seed has answered, or none has, for the first time
+	joined  chan struct{} // closed after the first round of calls, answered or not
 	closing sync.Once
 
-	self     self             // of the judging goroutine, as the two below
+	self     self             // owned by the judging goroutine, like the next two
 	holders  holders          // which NIC has which id
-	disputes map[dispute]bool // that have been logged
+	disputes map[dispute]bool // those that have been logged
 
 	heard logWriter // memberlist's log
 
 	mu      sync.Mutex
 	failed  map[netip.AddrPort]string // the error of the last call of each seed; empty: it answered
 	nodes   []registry.Node
-	changed chan struct{} // closed when nodes becomes another list
+	changed chan struct{} // closed when nodes changes
 }
 
-// New starts to gossip. Seeds that do not answer are no error: they are called again until they do.
+// New starts to gossip. Seeds that do not answer are no error: they are called until they do.
 func New(c Config) (*Registry, error) {
 	if c.FailureTimeout == 0 {
 		c.FailureTimeout = limits.FailureTimeout
@@ -82,7 +91,8 @@ func New(c Config) (*Registry, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.FailureTimeout < LeastFailureTimeout {
-		return nil, fmt.Errorf("gossip: a failure timeout of %v; expected at least %v", c.FailureTimeout, LeastFailureTimeout)
+		return nil, fmt.Errorf("gossip: a failure timeout of %v; expected at least %v",
+			c.FailureTimeout, LeastFailureTimeout)
 	}
 	if len(c.Keys) == 0 {
 		return nil, errors.New("gossip: Config.Keys is empty; expected one key or more")
@@ -94,9 +104,11 @@ func New(c Config) (*Registry, error) {
 	if c.Addr.Addr().IsUnspecified() {
 		c.Addr = netip.AddrPortFrom(advertised, c.Addr.Port())
 	}
-	r := &Registry{config: c, log: c.Log, members: newMembers(), joined: make(chan struct{}), changed: make(chan struct{}),
+	r := &Registry{
+		config: c, log: c.Log, members: newMembers(), joined: make(chan struct{}), changed: make(chan struct{}),
 		self:    self{claim: claim{id: c.ID, incarnation: c.Incarnation, addr: c.Addr}, grace: c.FailureTimeout},
-		holders: make(holders), disputes: make(map[dispute]bool)}
+		holders: make(holders), disputes: make(map[dispute]bool),
+	}
 	if err := r.self.check(); err != nil {
 		return nil, err
 	}
@@ -111,8 +123,9 @@ func New(c Config) (*Registry, error) {
 	return r, nil
 }
 
-// start takes the sockets and makes the member. Its name has its address: of two members of one name, memberlist would
-// believe what the second says about the first, that it leaves for example.
+// start opens the sockets and makes the member. The member's name contains its address. If two
+// members had one name, memberlist would believe the second one's statements about the first, for
+// example that it leaves.
 func (r *Registry) start(advertised netip.Addr) error {
 	r.heard.to = r.log
 	logger := log.New(&r.heard, "", 0)
@@ -139,8 +152,8 @@ func (r *Registry) start(advertised netip.Addr) error {
 	return nil
 }
 
-// listen takes the UDP and the TCP port of one number. If any will do, the first that is free for TCP may be taken for
-// UDP; then the next one is tried.
+// listen opens the UDP and the TCP port of one number. If any port will do, the first free TCP
+// port may be in use for UDP; then listen tries the next one.
 func listen(c *memberlist.NetTransportConfig) (t *memberlist.NetTransport, err error) {
 	for range 10 {
 		if t, err = memberlist.NewNetTransport(c); err == nil || c.BindPort != 0 {
@@ -150,28 +163,31 @@ func listen(c *memberlist.NetTransportConfig) (t *memberlist.NetTransport, err e
 	return t, err
 }
 
-// probesInTimeout is how many probes' time it takes at most until all know that a member is gone, in a fabric of up to a
-// thousand: three until a member's turn comes to probe it, one for the probe and as much again on a host that has had
-// failures before, nine (three for each power of ten) in which it may object, two for the news to go round.
+// probesInTimeout is the time until all members know that a member is gone, in probe intervals,
+// for a fabric of up to a thousand. It is at most three until it is some member's turn to probe
+// it, one for the probe, and as much again on a host with earlier failures. Nine (three for each
+// power of ten) are for its objection, and two for the spread of the news.
 const probesInTimeout = 16
 
-// timing turns the failure timeout into memberlist's numbers.
+// timing converts the failure timeout to memberlist's settings.
 func (c *Config) timing() *memberlist.Config {
 	m := memberlist.DefaultLANConfig()
 	m.ProbeInterval = c.FailureTimeout / probesInTimeout
 	m.ProbeTimeout = m.ProbeInterval / 2
 	m.AwarenessMaxMultiplier = 2
 	m.SuspicionMult = 3
-	m.SuspicionMaxTimeoutMult = 1 // memberlist would wait longer where few suspect; the timeout is a promise here
+	// With few suspicions memberlist would wait longer; the timeout is a promise here.
+	m.SuspicionMaxTimeoutMult = 1
 	m.GossipInterval = min(m.ProbeInterval, 100*time.Millisecond)
 	m.GossipToTheDeadTime = 3 * c.FailureTimeout
 	m.TCPTimeout = limits.GossipCall
-	m.EnableCompression = false // what is sealed and small gains nothing
+	m.EnableCompression = false // small sealed data gains nothing
 	return m
 }
 
-// advertisedIP is the IP at which others reach what listens at ip: this host's on the way to the first seed, or else
-// the first that is not for this host alone.
+// advertisedIP returns the IP at which others reach a socket that listens at ip. For an
+// unspecified ip it is this host's address on the way to the first seed, or else the first that
+// is not only for this host.
 func advertisedIP(ip netip.Addr, seeds []netip.AddrPort) (netip.Addr, error) {
 	if !ip.IsUnspecified() {
 		return ip, nil
@@ -197,10 +213,11 @@ func advertisedIP(ip netip.Addr, seeds []netip.AddrPort) (netip.Addr, error) {
 	return ip, errors.New("gossip: this host has no address that others could reach; name one to listen at")
 }
 
-// Addr is where other members reach this one: what they can have as a seed.
+// Addr returns the address at which other members reach this one: a seed for them.
 func (r *Registry) Addr() netip.AddrPort { return r.at }
 
-// Nodes is the list as it stands, this NIC among it. It is empty as long as another NIC has this one's id.
+// Nodes returns the current list, including this NIC. It is empty as long as another NIC has this
+// one's id.
 func (r *Registry) Nodes() []registry.Node {
 	l, _ := r.now()
 	return l
@@ -212,7 +229,7 @@ func (r *Registry) now() ([]registry.Node, <-chan struct{}) {
 	return slices.Clone(r.nodes), r.changed
 }
 
-// Watch calls changed with the list as it stands, and each time that it becomes another, until ctx is done.
+// Watch calls changed with the current list, and after each change, until ctx is done.
 func (r *Registry) Watch(ctx context.Context, changed func([]registry.Node)) error {
 	for {
 		l, next := r.now()
@@ -237,10 +254,11 @@ func (r *Registry) publish(l []registry.Node) {
 	r.changed = make(chan struct{})
 }
 
-// leaveWithin is how long a member that ends waits for the news of it to be sent.
+// leaveWithin is how long an ending member waits until its news has been sent.
 const leaveWithin = 300 * time.Millisecond
 
-// Close leaves the others, which need not wait for the failure timeout then, and frees everything. It may be called twice.
+// Close leaves the others, which then need not wait for the failure timeout, and frees all
+// resources. It may be called twice.
 func (r *Registry) Close() (err error) {
 	r.closing.Do(func() {
 		r.stop()

@@ -25,7 +25,8 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// failureTimeout of the registries in these tests; long enough that a busy machine does not make members seem dead.
+// failureTimeout of the registries in these tests. It is so long that members do not seem dead on
+// a busy machine.
 const failureTimeout = 3 * time.Second
 
 // book is a log that tests read.
@@ -53,7 +54,7 @@ type peer struct {
 	wire *wire
 }
 
-// testKeys are those of a fabric with as many keys.
+// testKeys returns the gossip keys of a fabric with n keys.
 func testKeys(t *testing.T, n int) []Key {
 	t.Helper()
 	var fabric []trust.FabricKey
@@ -63,7 +64,8 @@ func testKeys(t *testing.T, n int) []Key {
 	return Keys(fabric)
 }
 
-// begin starts to gossip for NIC id at 127.0.0.1:port, which nothing listens at: the registry only tells of it.
+// begin starts to gossip for NIC id at 127.0.0.1:port. Nothing listens there: the registry only
+// tells of it.
 func begin(t *testing.T, id registry.NICID, port uint16, change func(*Config), seeds ...netip.AddrPort) *peer {
 	t.Helper()
 	p := &peer{log: new(book), wire: new(wire)}
@@ -89,7 +91,7 @@ func begin(t *testing.T, id registry.NICID, port uint16, change func(*Config), s
 	return p
 }
 
-// freeAddr is an address at which nothing listens, nor will.
+// freeAddr returns an address at which nothing listens, nor will.
 func freeAddr(t *testing.T) netip.AddrPort {
 	t.Helper()
 	return netip.MustParseAddrPort(freeport.Loopback(t))
@@ -141,7 +143,7 @@ func (w *wire) DialAddressTimeout(a memberlist.Address, d time.Duration) (net.Co
 // patience bounds waits that end soon unless something is broken.
 const patience = time.Minute
 
-// knows waits until p's list is of these NICs, by id and port.
+// knows waits until p's list holds these NICs, by id and port.
 func (p *peer) knows(t *testing.T, want ...string) {
 	t.Helper()
 	slices.Sort(want)
@@ -194,7 +196,8 @@ func TestOneSeedIsEnoughToFindAll(t *testing.T) {
 }
 
 func TestWhoLeavesSaysSo(t *testing.T) {
-	patient := func(c *Config) { c.FailureTimeout = time.Hour } // a NIC that leaves is not gone by its silence
+	// a leaving NIC is not gone by its silence
+	patient := func(c *Config) { c.FailureTimeout = time.Hour }
 	a := begin(t, 1, 7001, patient)
 	b := begin(t, 2, 7002, patient, a.Addr())
 	a.knows(t, "1:7001", "2:7002")
@@ -300,7 +303,7 @@ func TestTheSecondNICOfAnIDIsRefusedUntilTheFirstIsGone(t *testing.T) { // decis
 	a := begin(t, 1, 7001, nil)
 	first := begin(t, 2, 7002, nil, a.Addr())
 	a.knows(t, "1:7001", "2:7002")
-	// Its life is older, as on a host whose clock is slow; the first has the id nevertheless.
+	// Its life is older, as on a host whose clock is slow. The first has the id nevertheless.
 	second := begin(t, 2, 7003, func(c *Config) { c.Incarnation = 5 }, a.Addr())
 	second.says(t, "level=ERROR", "nic=0:0:0:0:0:0:0:2", "here=127.0.0.1:7003", "there=127.0.0.1:7002")
 	a.says(t, "level=WARN", "nic=0:0:0:0:0:0:0:2", "first=127.0.0.1:7002", "second=127.0.0.1:7003")
@@ -324,7 +327,7 @@ func TestWhoHasAnotherKeyIsNotLetIn(t *testing.T) {
 	b.knows(t, "2:7002")
 }
 
-// A fabric goes over from one key to another while its NICs gossip: docs/fabric.md has the steps.
+// A fabric changes from one key to another while its NICs gossip. docs/fabric.md has the steps.
 func TestMembersWithSeveralKeysUnderstandEachOfThem(t *testing.T) {
 	both := testKeys(t, 2)
 	old := begin(t, 1, 7001, func(c *Config) { c.Keys = both[:1] })
@@ -374,7 +377,8 @@ func TestAConfigurationThatCannotWorkIsRefused(t *testing.T) {
 	}
 }
 
-// Sockets are taken before the rest is known to be right. A registry that is refused, or closed, must not keep its port.
+// Sockets are opened before the rest is checked. A registry that is refused, or closed, must not
+// keep its port.
 func TestARefusedOrClosedRegistryLeavesItsPortFree(t *testing.T) {
 	at := freeAddr(t)
 	c := Config{ID: 1, Incarnation: 1, Addr: loopback(7001), Listen: at, FailureTimeout: failureTimeout}

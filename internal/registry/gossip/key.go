@@ -20,7 +20,7 @@ func Keys(fabric []trust.FabricKey) (keys []Key) {
 	return keys
 }
 
-// keyring is the keys in the form of memberlist: the first seals, each opens.
+// keyring returns the keys in the form of memberlist: the first seals, each opens.
 func keyring(keys []Key) (*memberlist.Keyring, error) {
 	if slices.Contains(keys, Key{}) {
 		return nil, errors.New("a key of zeros, which no fabric has")

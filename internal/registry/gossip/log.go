@@ -9,31 +9,34 @@ import (
 	"time"
 )
 
-// logWriter passes memberlist's log on. What memberlist calls an error is a packet that it threw away or a peer that did
-// not answer, so everything goes down by one level; and since strangers can cause it, there is a limit to it.
+// logWriter passes memberlist's log on. An error of memberlist is only a discarded packet or a
+// peer that did not answer, so every line is passed on one level lower. Strangers can cause such
+// lines, so their number is limited.
 type logWriter struct {
 	to       *slog.Logger
 	unopened atomic.Uint64 // lines about messages of others that no key opens
 
 	mu      sync.Mutex
-	begun   time.Time // of the stretch that is counted
+	begun   time.Time // begin of the interval that is counted
 	lines   int       // passed on in it, above debug
 	dropped int
 }
 
 const (
 	logStretch = 10 * time.Second
-	logLines   = 20 // a stretch
+	logLines   = 20 // in each interval
 )
 
-// Write takes one line: "[WARN] memberlist: text".
+// Write handles one line: "[WARN] memberlist: text".
 func (w *logWriter) Write(line []byte) (int, error) {
 	if isUnopened(line) {
 		w.unopened.Add(1)
 	}
 	level := slog.LevelDebug
 	text := bytes.TrimSpace(line)
-	for prefix, l := range map[string]slog.Level{"[ERR] ": slog.LevelWarn, "[WARN] ": slog.LevelInfo, "[INFO] ": slog.LevelDebug, "[DEBUG] ": slog.LevelDebug} {
+	for prefix, l := range map[string]slog.Level{
+		"[ERR] ": slog.LevelWarn, "[WARN] ": slog.LevelInfo, "[INFO] ": slog.LevelDebug, "[DEBUG] ": slog.LevelDebug,
+	} {
 		if rest, ok := bytes.CutPrefix(text, []byte(prefix)); ok {
 			level, text = l, rest
 			break
@@ -49,7 +52,8 @@ func (w *logWriter) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// admit says whether a line may pass, and how many did not in the stretch that has just ended.
+// admit reports whether a line may pass, and how many lines were dropped in the interval that has
+// just ended.
 func (w *logWriter) admit(l slog.Level) (ok bool, dropped int) {
 	if l < slog.LevelInfo {
 		return true, 0

@@ -10,28 +10,31 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// member is one that memberlist says is there.
+// member is a live member according to memberlist.
 type member struct {
 	claim
 	gossip netip.AddrPort
 }
 
-// members is what memberlist has told, in memory of our own: its own list may only be read under its lock, which it
-// does not lend. It calls the methods below under that lock, so they do nothing but note.
+// members holds the news from memberlist in our own memory: memberlist's list may only be read
+// under its lock, which it does not export. It calls the methods below under that lock, so they
+// only take notes.
 type members struct {
-	changed chan struct{} // has a token when something has
+	changed chan struct{} // has a token when something has changed
 
 	mu    sync.Mutex
 	alive map[string]member            // by the member's name
-	lost  map[netip.AddrPort]time.Time // where members that fell silent were, and since when
-	meta  []byte                       // our own
+	lost  map[netip.AddrPort]time.Time // addresses of members that fell silent, and since when
+	meta  []byte                       // this member's own
 }
 
 func newMembers() *members {
-	return &members{changed: make(chan struct{}, 1), alive: make(map[string]member), lost: make(map[netip.AddrPort]time.Time)}
+	return &members{
+		changed: make(chan struct{}, 1), alive: make(map[string]member), lost: make(map[netip.AddrPort]time.Time),
+	}
 }
 
-// wake says that something has changed.
+// wake signals a change.
 func (m *members) wake() {
 	select {
 	case m.changed <- struct{}{}:
@@ -39,13 +42,13 @@ func (m *members) wake() {
 	}
 }
 
-// NotifyAlive refuses a member that says nothing sensible of itself.
+// NotifyAlive refuses a member whose metadata is malformed.
 func (m *members) NotifyAlive(n *memberlist.Node) error {
 	_, err := parseClaim(n.Meta)
 	return err
 }
 
-// NotifyJoin and NotifyUpdate note a member as it is now.
+// NotifyJoin and NotifyUpdate note the current state of a member.
 func (m *members) NotifyJoin(n *memberlist.Node) {
 	c, err := parseClaim(n.Meta)
 	if err != nil { // NotifyAlive has refused it
@@ -61,8 +64,9 @@ func (m *members) NotifyJoin(n *memberlist.Node) {
 
 func (m *members) NotifyUpdate(n *memberlist.Node) { m.NotifyJoin(n) }
 
-// NotifyLeave notes that a member has left, or has been silent for too long. Where it was is remembered: if it was the
-// network that failed, this NIC has to call there, since perhaps none of the seeds is on the other side.
+// NotifyLeave notes that a member has left, or has been silent for too long. Its address is
+// remembered. If the network failed, this NIC has to call there, since perhaps none of the seeds
+// is on the other side.
 func (m *members) NotifyLeave(n *memberlist.Node) {
 	m.mu.Lock()
 	delete(m.alive, n.Name)
@@ -73,7 +77,7 @@ func (m *members) NotifyLeave(n *memberlist.Node) {
 	m.wake()
 }
 
-// remember adds to lost, in the place of the oldest if there are too many.
+// remember adds an address to lost. If there are too many, it replaces the oldest.
 func (m *members) remember(at netip.AddrPort, now time.Time) {
 	if _, known := m.lost[at]; !known && len(m.lost) >= limits.GossipLost {
 		oldest, since := netip.AddrPort{}, now
@@ -92,7 +96,7 @@ func gossipAddr(n *memberlist.Node) netip.AddrPort {
 	return netip.AddrPortFrom(ip.Unmap(), n.Port)
 }
 
-// claims are those of all members, this one among them.
+// claims returns the claims of all members, including this one.
 func (m *members) claims() []claim {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -103,7 +107,7 @@ func (m *members) claims() []claim {
 	return l
 }
 
-// absent are the addresses at which a member might be found that is none now: seeds, and lost ones.
+// absent returns the addresses that are not members now but may be: seeds, and lost members.
 func (m *members) absent(seeds []netip.AddrPort, now time.Time) (seedsAbsent, lost []netip.AddrPort) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -139,8 +143,8 @@ func (m *members) setMeta(c claim) {
 	m.meta = c.append(nil)
 }
 
-// NodeMeta is what memberlist tells others of this member. The other methods of memberlist's Delegate carry user data,
-// of which there is none.
+// NodeMeta returns the data that memberlist tells others of this member. The other methods of
+// memberlist's Delegate carry user data, and there is none.
 func (m *members) NodeMeta(int) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()

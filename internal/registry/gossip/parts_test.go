@@ -18,12 +18,12 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 )
 
-// told is a member as memberlist tells of it.
+// told returns a member in the form in which memberlist reports it.
 func told(name string, port uint16, c claim, state memberlist.NodeStateType) *memberlist.Node {
 	return &memberlist.Node{Name: name, Addr: net.IPv4(127, 0, 0, 1).To16(), Port: port, Meta: c.append(nil), State: state}
 }
 
-// woken reports whether a change has been told.
+// woken reports whether a change has been signalled.
 func (m *members) woken() bool {
 	select {
 	case <-m.changed:
@@ -33,7 +33,8 @@ func (m *members) woken() bool {
 	}
 }
 
-// Each change of the members is noted and wakes the judge. One that was lost is remembered, and one that has left is not.
+// Each change of the members is noted and wakes the judge. A lost member is remembered, and one
+// that has left is not.
 func TestMembersAreNotedAsTheyComeAndGo(t *testing.T) {
 	m := newMembers()
 	c, d := aClaim(), aClaim()
@@ -64,7 +65,8 @@ func TestMembersAreNotedAsTheyComeAndGo(t *testing.T) {
 	m.NotifyLeave(told("b", 2, d, memberlist.StateLeft))
 	want("one has left", 1, seeds[1:], nil, true)
 	m.NotifyLeave(told("c", 3, d, memberlist.StateDead))
-	m.NotifyJoin(told("d", 3, d, memberlist.StateAlive)) // another member at the place of a lost one
+	// another member at the place of a lost one
+	m.NotifyJoin(told("d", 3, d, memberlist.StateAlive))
 	want("another is at its place", 2, seeds[1:2], nil, false)
 	bad := told("e", 4, d, memberlist.StateAlive)
 	bad.Meta = bad.Meta[:claimLen-1]
@@ -85,7 +87,7 @@ func TestMembersAreNotedAsTheyComeAndGo(t *testing.T) {
 	}
 }
 
-// A lost member is remembered for GossipForget, and once.
+// A lost member is remembered for GossipForget, and only once.
 func TestALostMemberIsForgottenInTheEnd(t *testing.T) {
 	m, now := newMembers(), time.Unix(1000, 0)
 	m.remember(loopback(1), now)
@@ -99,7 +101,7 @@ func TestALostMemberIsForgottenInTheEnd(t *testing.T) {
 	for i := range limits.GossipLost {
 		m.remember(loopback(uint16(i+1)), now.Add(time.Duration(i)*time.Second))
 	}
-	m.remember(loopback(1), now.Add(time.Hour)) // it is known, and takes no place
+	m.remember(loopback(1), now.Add(time.Hour)) // it is known, and takes no new place
 	if len(m.lost) != limits.GossipLost || m.lost[loopback(1)] != now.Add(time.Hour) {
 		t.Errorf("%d are remembered", len(m.lost))
 	}
@@ -109,7 +111,8 @@ func TestALostMemberIsForgottenInTheEnd(t *testing.T) {
 	}
 }
 
-// A line of memberlist's log goes down by one level, and one about a message that no key opens is counted.
+// A line of memberlist's log is passed on one level lower. A line about a message that no key
+// opens is counted.
 func TestTheLogOfTheLibraryIsPassedOnAtALowerLevel(t *testing.T) {
 	b := new(book)
 	w := &logWriter{to: slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug}))}
@@ -141,7 +144,8 @@ func TestTheLogOfTheLibraryIsPassedOnAtALowerLevel(t *testing.T) {
 	}
 }
 
-// Within a stretch so many lines pass, and the next stretch begins anew. Lines for debugging are not counted.
+// In each interval a limited number of lines pass, and the next interval begins anew. Debug lines
+// are not counted.
 func TestAStretchOfTheLogHasABoundedNumberOfLines(t *testing.T) {
 	w := &logWriter{}
 	passed := func(n int, l slog.Level) (ok int) {
@@ -167,7 +171,8 @@ func TestAStretchOfTheLogHasABoundedNumberOfLines(t *testing.T) {
 	}
 }
 
-// Seeds that are no members and did not answer are listed by address, with the reason on one line.
+// Seeds that are no members and did not answer are listed by address, with the reason on one
+// line.
 func TestSilentSeedsAreListedWithTheReason(t *testing.T) {
 	here := loopback(7000)
 	seeds := []netip.AddrPort{loopback(7003), here, loopback(7001), netip.MustParseAddrPort("126.0.0.1:9"), loopback(7002)}
@@ -192,7 +197,8 @@ func TestSilentSeedsAreListedWithTheReason(t *testing.T) {
 	}
 }
 
-// A dispute is logged once as long as it lasts, unless it is about this NIC, which says so itself.
+// A dispute is logged once as long as it lasts, unless it is about this NIC, which logs it
+// itself.
 func TestADisputeIsLoggedOnce(t *testing.T) {
 	b := new(book)
 	r := &Registry{log: slog.New(slog.NewTextHandler(b, nil)), self: self{claim: claim{id: 1, addr: hereA}}}
@@ -205,7 +211,7 @@ func TestADisputeIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// Watchers hear the list as it stands, and each other list once.
+// Watchers receive the current list, and each new list once.
 func TestWatchersHearEachListOnce(t *testing.T) {
 	r := &Registry{changed: make(chan struct{})}
 	lists := [][]registry.Node{{{ID: 1, Addr: hereA}}, {{ID: 1, Addr: hereB}}}
@@ -241,7 +247,7 @@ func TestWatchersHearEachListOnce(t *testing.T) {
 	}
 }
 
-// The failure timeout is a promise: probes, suspicion and the news of it fit within.
+// The failure timeout is a promise: probes, suspicion and the spread of the news fit within it.
 func TestTheTimingFitsTheFailureTimeout(t *testing.T) {
 	for _, d := range []time.Duration{LeastFailureTimeout, 3 * time.Second, time.Minute} {
 		c := Config{FailureTimeout: d}
@@ -256,7 +262,8 @@ func TestTheTimingFitsTheFailureTimeout(t *testing.T) {
 	}
 }
 
-// A NIC that listens at one address is reached there. One that listens at all is reached where its way to a seed begins.
+// A NIC that listens at one address is reached there. A NIC that listens at all addresses is
+// reached at the source address of its path to a seed.
 func TestANICIsReachedWhereItListens(t *testing.T) {
 	for _, c := range []struct {
 		listen string

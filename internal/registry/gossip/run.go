@@ -12,7 +12,8 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 )
 
-// judge brings the list and this NIC's own claim up to date whenever members change. It is a goroutine.
+// judge updates the list and this NIC's own claim whenever members change. It runs as a
+// goroutine.
 func (r *Registry) judge(ctx context.Context) {
 	joined := (<-chan struct{})(r.joined)
 	again := time.NewTimer(0)
@@ -28,7 +29,7 @@ func (r *Registry) judge(ctx context.Context) {
 		case <-again.C:
 		}
 		claims := r.members.claims()
-		if joined == nil { // before, this NIC may be the only one that it knows
+		if joined == nil { // before that, this NIC may know only itself
 			if d := r.lookAtSelf(claims); d > 0 {
 				again.Reset(d)
 			}
@@ -42,7 +43,8 @@ func (r *Registry) judge(ctx context.Context) {
 	}
 }
 
-// lookAtSelf takes a stance to this NIC's own id, and tells the others if it is another than before.
+// lookAtSelf updates the stance of this NIC to its own id, and tells the others if the stance
+// changes.
 func (r *Registry) lookAtSelf(claims []claim) (again time.Duration) {
 	before := r.self.stance
 	again = r.self.look(time.Now(), claims)
@@ -51,17 +53,19 @@ func (r *Registry) lookAtSelf(claims []claim) (again time.Duration) {
 	}
 	switch r.self.stance {
 	case refused:
-		r.log.Error("this NIC's id belongs to another NIC; this one stays alone until that is gone, or gets an id of its own",
+		r.log.Error(
+			"this NIC's id belongs to another NIC; this one stays alone until that is gone, or gets an id of its own",
 			"nic", r.self.id, "here", r.self.addr, "there", r.self.by)
 	case claiming:
 		if r.members.alone() {
-			r.log.Info("this NIC gossips, and knows no other yet", "nic", r.self.id, "address", r.self.addr, "gossip", r.at)
+			r.log.Info("this NIC gossips, and knows no other yet",
+				"nic", r.self.id, "address", r.self.addr, "gossip", r.at)
 		} else {
 			r.log.Info("this NIC is known to the fabric", "nic", r.self.id, "address", r.self.addr, "gossip", r.at)
 		}
 	}
 	r.members.setMeta(r.self.claim)
-	// The news is queued at once; waiting for it to be sent to all members would hold up the list.
+	// The news is queued at once. Waiting until it is sent to all members would delay the list.
 	_ = r.list.UpdateNode(time.Nanosecond)
 	return again
 }
@@ -72,14 +76,15 @@ func (r *Registry) report(disputes []dispute) {
 	for _, d := range disputes {
 		now[d] = true
 		if !r.disputes[d] && d.ignored != r.self.addr {
-			r.log.Warn("two NICs claim one id; the second is ignored", "nic", d.id, "first", d.holder, "second", d.ignored)
+			r.log.Warn("two NICs claim one id; the second is ignored",
+				"nic", d.id, "first", d.holder, "second", d.ignored)
 		}
 	}
 	r.disputes = now
 }
 
-// call finds the others, and finds them again after the network was divided: it calls seeds that are no members until
-// they are, and besides one lost member at a time. It is a goroutine.
+// call finds the others, and finds them again after a partition of the network. It calls seeds
+// until they are members, and also one lost member in each round. It runs as a goroutine.
 func (r *Registry) call(ctx context.Context) {
 	first := sync.OnceFunc(func() { close(r.joined) })
 	defer first()
@@ -98,7 +103,8 @@ func (r *Registry) call(ctx context.Context) {
 			r.log.Info("joined the gossip", "answered", answered)
 			silent, alone = false, false
 		case len(seeds) > 0 && r.members.alone() && !silent:
-			r.log.Warn("no seed has let this NIC join, and it goes on calling them. Is the fabric key the same there?", "seeds", seeds, "error", oneLine(err))
+			r.log.Warn("no seed has let this NIC join, and it goes on calling them. Is the fabric key the same there?",
+				"seeds", seeds, "error", oneLine(err))
 			silent = true
 		}
 		first()
@@ -113,7 +119,7 @@ func (r *Registry) call(ctx context.Context) {
 	}
 }
 
-// others are the seeds without this member.
+// others returns the seeds except this member.
 func (r *Registry) others() (l []netip.AddrPort) {
 	for _, s := range r.config.Seeds {
 		if s != r.at {
@@ -123,7 +129,7 @@ func (r *Registry) others() (l []netip.AddrPort) {
 	return l
 }
 
-// join calls all of to at once, and answered as soon as one has answered.
+// join calls all addresses in to concurrently, and calls answered at the first answer.
 func (r *Registry) join(to []netip.AddrPort, answered func()) (n int, err error) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -147,7 +153,8 @@ func (r *Registry) join(to []netip.AddrPort, answered func()) (n int, err error)
 
 var _ registry.Registry = (*Registry)(nil)
 
-// oneLine is the text of an error on one line: the library lists several below one another.
+// oneLine returns the text of an error on one line: the library puts several errors on several
+// lines.
 func oneLine(err error) string {
 	if err == nil {
 		return ""

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Silent is a seed that is no member and did not let this NIC join when it was called last.
+// Silent is a seed that is no member and did not let this NIC join at the last call.
 type Silent struct {
 	Seed netip.AddrPort
 	Why  string // the error of that call, on one line
 }
 
-// Silent lists such seeds, by address.
+// Silent returns such seeds, sorted by address.
 func (r *Registry) Silent() (l []Silent) {
 	absent, _ := r.members.absent(r.others(), time.Now())
 	r.mu.Lock()
@@ -30,8 +30,8 @@ func (r *Registry) Silent() (l []Silent) {
 	return l
 }
 
-// Unopened returns how many messages of others did not open with the keys of this member, if it has
-// found no other member: then the others have another key.
+// Unopened returns how many messages of others did not open with the keys of this member, as long
+// as it has found no other member: then the others have another key.
 func (r *Registry) Unopened() uint64 {
 	if !r.members.alone() {
 		return 0
@@ -39,8 +39,8 @@ func (r *Registry) Unopened() uint64 {
 	return r.heard.unopened.Load()
 }
 
-// noteCall notes how the last call of a seed or lost member ended. Only seeds are kept, so the notes
-// are as many as the seeds.
+// noteCall notes the result of the last call of a seed or lost member. Only those of seeds are
+// kept, so there are as many notes as seeds.
 func (r *Registry) noteCall(to netip.AddrPort, err error) {
 	if !slices.Contains(r.config.Seeds, to) {
 		return
@@ -53,8 +53,8 @@ func (r *Registry) noteCall(to netip.AddrPort, err error) {
 	r.failed[to] = oneLine(err)
 }
 
-// isUnopened reports whether a line of memberlist's log tells of a message that no key opens. The
-// library tells that nowhere else.
+// isUnopened reports whether a line of memberlist's log is about a message that no key opens. The
+// library reports that nowhere else.
 func isUnopened(line []byte) bool {
 	return bytes.Contains(line, []byte("no installed keys could decrypt the message"))
 }
