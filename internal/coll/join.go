@@ -254,7 +254,7 @@ func (t *Table) endJoin(m *member, status vni.Status) {
 	if t.cfg.Defect != mutate.JoinKept || status != vni.StatusCancelled {
 		t.leave(m, last)
 	}
-	m.dead = dead // leave may have changed m.dead
+	m.dead = dead // leave may have set it to m itself
 	if r != nil {
 		t.fail(r, status, m)
 	}

@@ -14,7 +14,7 @@ import (
 // owes the others nothing more.
 //
 //	command of the process ──┐
-//	                         ├─► under way ──► result is here ──► process told ──┐
+//	                         ├─► in flight ──► result is here ──► process told ──┐
 //	signal or piece of       │         │                                         ├─► freed
 //	another member ──────────┘         └──► passed on to those below ────────────┘
 //

@@ -124,8 +124,8 @@ const (
 	DatagramsJoiningInAll = 128
 
 	// DatagramsWaiting is how many datagrams to one peer may wait for the next turn, and
-	// DatagramsWaitingInAll the same for all peers. A process that sends more in a turn gets an
-	// error; it must expect the loss of datagrams anyway.
+	// DatagramsWaitingInAll the same for all peers. A sender of more in one turn is told so; it
+	// must expect the loss of datagrams anyway.
 	DatagramsWaiting      = 64
 	DatagramsWaitingInAll = 512
 
@@ -158,8 +158,8 @@ const (
 	ProbeEvery        = 250 * time.Millisecond // USNIC-61's ping interval
 	UnreachableAfter  = 2 * time.Second
 
-	// LeastUnreachableAfter is longer than the pauses of a healthy network; MostUnreachableAfter
-	// is longer than any operation waits.
+	// LeastUnreachableAfter is less than the silence that every network has by itself.
+	// MostUnreachableAfter is more than any operation waits.
 	LeastUnreachableAfter = 10 * time.Millisecond
 	MostUnreachableAfter  = time.Hour
 )
@@ -243,13 +243,14 @@ const (
 	// A GRO batch carries 700 small messages, and one batch must fit.
 	CreditBytes = 256 << 10
 
-	// UnaskedMessage is the longest message that any number of senders may send to any NIC on
-	// credit, without permission: 16 KiB, and the header that its user has put before it.
+	// UnaskedMessage is the longest message of which any number may be sent on credit, without
+	// permission, to any NIC: 16 KiB, and the header that its user has put before it.
 	UnaskedMessage = 17 << 10
 
-	// EagerMessage is the longest message that may be sent without permission, one at once, to a
-	// NIC of RoomyCapacity. For longer messages the gain is small: the round trip of the request
-	// is short compared with their transfer.
+	// EagerMessage is the longest message that may be sent on credit to a NIC of RoomyCapacity
+	// while no other message longer than UnaskedMessage is in flight to the same process. For
+	// longer messages the gain is small: the round trip of the request is short compared with
+	// their transfer.
 	EagerMessage = 65 << 10
 
 	// RoomyCapacity is how many bytes may be in flight to a NIC that accepts EagerMessages: one

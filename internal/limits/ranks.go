@@ -26,6 +26,6 @@ const (
 	RankStopDelay = 500 * time.Millisecond
 
 	// KillWait is how long a killed process may take to end. A slower process is stuck in the
-	// kernel; it is reported, and the daemon stops waiting for it.
+	// kernel. It is reported, and Weft stops waiting for it.
 	KillWait = time.Second
 )

@@ -218,7 +218,7 @@ func (p *Policy) Revocations() (lists []*RevocationList) {
 
 // Allows reports whether peer has the role. If the role is Program or Run, peer asks on behalf of
 // user, for whom it vouches. The roles of a certificate and a grant add up. Without either,
-// Default applies, only for the user of this NIC.
+// Default applies; its Program and Run cover only the user of this NIC.
 func (p *Policy) Allows(peer Peer, role Role, user string) bool {
 	grant, granted := p.cfg.Grants[peer.NIC]
 	if grant.Allow(role, user) || peer.Certificate != nil && peer.Certificate.Roles.Allow(role, user) {

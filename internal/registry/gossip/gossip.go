@@ -67,7 +67,7 @@ type Registry struct {
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
-	joined  chan struct{} // closed after the first round of calls, answered or not
+	joined  chan struct{} // closed at the first answer, or after the first calls
 	closing sync.Once
 
 	self     self             // owned by the judging goroutine, like the next two
