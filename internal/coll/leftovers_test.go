@@ -20,8 +20,9 @@ func (g *team) granted() (n int) {
 	return n
 }
 
-// A broadcast that waits for transit memory gets it as soon as an earlier one was passed on,
-// however that one ends: it is kept for the process, given up, delivered, or the operation ends.
+// A broadcast that waits for transit memory gets it as soon as an earlier one was passed on, in
+// every case: the earlier one is kept for the process, given up, delivered, or its operation
+// ends.
 func TestABroadcastThatWaitsForMemoryGoesOnWhenThereIsSome(t *testing.T) {
 	for what, c := range map[string]struct {
 		before func(g *team)

@@ -97,10 +97,10 @@ const (
 	// on the driver's batches. Later on, the cause is a full queue.
 	FirstRounds = 4
 
-	// SizeDoubt is the number of losses of a long frame after which the endpoint probes whether
-	// that length still gets through; that costs three probes. SureFrame is the frame length with
-	// which a session begins, in bytes: every IPv6 path carries 1,280 with its headers. If even
-	// SureFrame is lost, LeastFrame applies.
+	// SizeDoubt is a number of losses. A long frame that is lost this often makes the endpoint
+	// probe that length, which costs three probes. SureFrame is the frame length with which a
+	// session begins, in bytes: every IPv6 path carries 1,280 with its headers. If even SureFrame
+	// is lost, LeastFrame applies.
 	SizeDoubt = 2
 	SureFrame = 1232
 
@@ -257,9 +257,9 @@ const (
 	// from each of many concurrent senders.
 	RoomyCapacity = 1 << 20
 
-	// StagedMessage is the longest message that is copied whole in one step: if a filter judges
-	// its bytes, if it is relayed, or if it goes to a process of the same NIC with its command.
-	// It also bounds a message that waits in staging after asking for permission, and it is the
+	// StagedMessage is the longest message that is copied whole in one step. Such a message is
+	// judged by its bytes, relayed, or goes to a process of the same NIC with its command. It
+	// also bounds a message that waits in staging after asking for permission, and it is the
 	// least that one permission adds.
 	StagedMessage = 16 << 10
 
@@ -447,9 +447,9 @@ const (
 	DeparturesPerPoll = 16
 
 	// CommandsShared replaces CommandsPerPoll if the NIC listens to several processes, which
-	// divide it; each gets at least CommandsPerVisit. Round trips during two processes that make
-	// the NIC search its tables, compared with two that compute, took 2.0 times as long when 16
-	// of each were taken, 1.5 with 16 divided, and 1.3 with 8.
+	// divide it; each gets at least CommandsPerVisit. Two processes that make the NIC search its
+	// tables delay the round trips of others, compared with two that compute. When 16 commands of
+	// each were taken, round trips took 2.0 times as long; 1.5 with 16 divided, and 1.3 with 8.
 	CommandsShared   = 8
 	CommandsPerVisit = 2
 

@@ -20,8 +20,9 @@ const (
 	// activation.
 	ProgramPoll = ProgramBudget
 
-	// ProgramShare is what programs may cost for each other item of work of a poll (a frame, a
-	// command or a packet), in instructions: a tenth of the 160 ns that the cheapest item takes.
+	// ProgramShare is what programs may cost for each other item of work of a poll, in
+	// instructions. An item is a frame, a command or a packet. It is a tenth of the 160 ns that
+	// the cheapest item takes.
 	ProgramShare = 16
 
 	// ProgramDispatch is what a message costs in addition to the instructions of its activation,

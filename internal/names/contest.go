@@ -117,8 +117,8 @@ func (t *Table) pressRivals(name vni.Name) {
 	}
 }
 
-// mayTakeOver reports whether the loser of a contest says that it is a newer process of a rank
-// than the winner, and still has time to prove it to the winner's NIC.
+// mayTakeOver reports whether the loser of a contest may be a newer process of a rank than the
+// winner. It says so itself, and still has time to prove it to the winner's NIC.
 func (t *Table) mayTakeOver(c *contest, o, best *Entry) bool {
 	if best.incarnation == 0 || o.incarnation <= best.incarnation {
 		return false

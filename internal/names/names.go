@@ -1,7 +1,8 @@
 // Package names is the name table and the NIC table of a NIC (QNIX-52, QNIX-53), and the records
-// by which NICs keep them: which process has which name, and which NICs exist. It is a service of
-// the engine (internal/nic). The engine passes on events about names, and the service acts
-// through the interface Engine. docs/architecture.md describes how to add another service.
+// by which NICs update them. The tables tell which process has which name, and which NICs exist.
+// It is a service of the engine (internal/nic). The engine passes on events about names, and the
+// service acts through the interface Engine. docs/architecture.md describes how to add another
+// service.
 //
 //	the driver     operations, for each message          other NICs
 //	   │ Claim, End       │ Find                            │ Up, Down, Admit

@@ -12,8 +12,8 @@ import (
 // hostVariable is the name by which mpiexec.hydra knows the host of a rank.
 const hostVariable = "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"
 
-// HostAddress returns an address of this host that other hosts can reach. It is the address of
-// the name that the launcher uses for this host, else that of the host's own name, else the first
+// HostAddress returns an address of this host that other hosts can reach. It prefers the address
+// of the launcher's name for this host, then that of the host's own name. Else it is the first
 // global address of an interface that is up.
 func HostAddress(ctx context.Context) (netip.Addr, error) {
 	own, err := net.InterfaceAddrs()

@@ -65,8 +65,8 @@ type timing struct {
 	begun  clock.Time
 }
 
-// timed begins to time an activation of a program. The timed activations are spread, so that a
-// program that does something else at regular intervals is judged by all its work: the fraction
+// timed begins to time an activation of a program. The timed activations are spread, since a
+// program may do something else at regular intervals and is judged by all its work. The fraction
 // of a multiple of the golden ratio has no period.
 func (t *Table) timed(l *loaded) (m timing) {
 	l.activated++
@@ -125,8 +125,8 @@ func (t *Table) refuse(id vm.ID) {
 	}
 }
 
-// follows returns how many messages of this NIC precede the next local message in its chain. ok
-// is false if the chain must end: then the program that would send it is stopped.
+// follows returns how many messages of this NIC precede the next local message in its chain. If
+// the chain must end, ok is false and the sending program is stopped.
 func (t *Table) follows(id vm.ID) (chain int, ok bool) {
 	if t.current == nil {
 		return 0, true

@@ -19,9 +19,9 @@ import (
 // refused. This also holds while a guard is prepared, or has been replaced and may come back. The
 // replacement of a guard guards as well.
 
-// mayGuard refuses a program for a process that another program guards. A program that replaces a
-// guard and names no process gets the process and the trigger of that guard: a process loses its
-// guard by an unload, not as a side effect.
+// mayGuard refuses a program for a process that another program guards. If a program replaces a
+// guard and names no process, it gets the guard's process and trigger. A process loses its guard
+// by an unload, not as a side effect.
 func (t *Table) mayGuard(s *Spec, old *loaded) error {
 	if old != nil {
 		if err := t.mayEnd(&old.spec, s.Owner, s.GuardAny); err != nil {

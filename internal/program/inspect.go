@@ -143,8 +143,8 @@ func (pr *Peer) Audit() error {
 }
 
 // Room returns the window room that the messages to a NIC's programs have taken. It also returns
-// the room of that NIC's messages that were handled here, and which has not been returned yet.
-// When nothing is in flight, taken on one NIC equals owed on the other.
+// the unreturned room: that of the NIC's messages that were handled here. When nothing is in
+// flight, taken on one NIC equals owed on the other.
 func (t *Table) Room(nic uint64) (taken, owed int) {
 	if pr := t.nic.Peer(nic); pr != nil {
 		return pr.inFlight, pr.owed

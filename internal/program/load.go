@@ -194,8 +194,8 @@ func (t *Table) preparation(key uint64) (*prepared, error) {
 	return nil, fmt.Errorf("program: %w: %d", ErrKey, key)
 }
 
-// Commit puts a prepared program in its place, and starts it if that was asked for. kept says
-// whether it has the data of the program that it replaces, and continues as that did. A stopped
+// Commit puts a prepared program in its place, and starts it if that was asked for. If kept is
+// true, the program has taken over the data of its predecessor and continues with it. A stopped
 // program leaves no data. Until Settle, Undo reverses all of it.
 func (t *Table) Commit(key uint64) (id vm.ID, kept bool, err error) {
 	p, err := t.preparation(key)
@@ -249,8 +249,8 @@ func (t *Table) install(l, before *loaded) {
 
 // Undo reverses a preparation, or a Commit. Then all is as before, except for the actions of the
 // program in the meantime. It touches nothing else. If the program has been unloaded meanwhile,
-// its number is free or another's, so the program that it replaced cannot come back: that has
-// ended with it, and Undo returns an error that says so.
+// its number is free or another's, so its predecessor cannot come back. The predecessor has ended
+// with it, and Undo returns an error that says so.
 func (t *Table) Undo(key uint64) error {
 	p, err := t.preparation(key)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package relay passes a message for processes of several NICs down a tree of those NICs. It is a
-// service of the engine (internal/nic), which decides which messages travel by a relay, and
-// delivers those that arrive by one. Each NIC passes the message on by itself. The processes in
-// between are not involved, so a stopped process delays nothing.
+// service of the engine (internal/nic), which chooses the messages for relays, and delivers the
+// messages that arrive. Each NIC passes the message on by itself. The processes in between are
+// not involved, so a stopped process delays nothing.
 //
 //	source             first half's NIC                its first half …
 //	  │── Relay ──────────►│── Relay ─────────────────────►│   list of NICs, receivers and message numbers; the message
@@ -97,8 +97,8 @@ type place struct {
 
 // Table holds the relays that pass through this NIC.
 type Table struct {
-	// Alter, if not nil, changes the data that this NIC passes on for others: a piece of a body, from
-	// offset on. It turns a simulated NIC into a hostile relay.
+	// Alter, if not nil, changes the data that this NIC passes on for others: a piece of a body,
+	// from offset on. It turns a simulated NIC into a hostile relay.
 	Alter func(piece []byte, offset int)
 
 	nic      Engine

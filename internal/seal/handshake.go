@@ -168,9 +168,9 @@ func (h *Handshake) Secrets() *Secrets { return h.secrets }
 // Psk returns the pre-shared key of the handshake.
 func (h *Handshake) Psk() [trust.KeyLen]byte { return h.psk }
 
-// PeerKey returns the peer's static key. The peer has proved it, or it is the claim in the first
-// message of an IK initiator: then it is proved by the first frame that the secrets open. ok is
-// false if the key is not known yet.
+// PeerKey returns the peer's static key. The peer has proved it, unless it is only the claim in
+// an IK initiator's first message. That claim is proved by the first frame that the secrets open.
+// ok is false if the key is not known yet.
 func (h *Handshake) PeerKey() (k trust.PublicKey, ok bool) {
 	s := h.state.PeerStatic()
 	if len(s) != trust.KeyLen {

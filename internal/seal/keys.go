@@ -58,8 +58,8 @@ func (s *Secret) expand(label string, n int) []byte {
 // Next returns the secret of the phase after s. s cannot be computed from it.
 func (s *Secret) Next() Secret { return Secret(s.expand(labelNext, SecretLen)) }
 
-// Fresh returns the secret of the phase after s when a handshake has given fresh. To compute it,
-// both secrets are needed.
+// Fresh returns the secret of the phase after s when a handshake has given fresh. Only the holder
+// of both secrets can compute it.
 func (s *Secret) Fresh(fresh *Secret) Secret { return s.with(fresh, labelFresh) }
 
 // with makes a secret of two, in this order.

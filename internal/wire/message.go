@@ -177,7 +177,7 @@ const WithdrawLen = 8 + EnvelopeLen
 // no piece or request of it has left. For a PUT the envelope is empty.
 //
 //	4  fragment id  4
-//	 8  envelope     28   its tag is the credit that the message has used, in bytes: 0 if it asked for permission
+//	 8  envelope     28   its tag is the credit used by the message, in bytes: 0 if it asked for permission
 func PutWithdraw(b []byte, id FragmentID, e *Envelope) {
 	_ = b[WithdrawLen-1]
 	putRecord(b, TypeWithdraw, e.Flags, WithdrawLen)

@@ -272,7 +272,7 @@ func TestFieldsOfARecordMustFitOneAnother(t *testing.T) {
 		"put, long, more than all ready":  {longPutSample(1, wire.Remote{Length: 5}, 6), false},
 		"put, long, nothing said":         {putSample(1, wire.Remote{Length: 5}, nil), false},
 		"put, long, with payload":         {putSample(1, wire.Remote{Length: 4}, p), false},
-		"put, long, range of no region":   {longPutSample(1, beyond, 0), true}, // its process errs: refused, not malformed
+		"put, long, range of no region":   {longPutSample(1, beyond, 0), true}, // refused, not malformed
 		"get, range of no region":         {getSample(1, 0, beyond), true},
 		"get of no fragment":              {getSample(0, 0, wire.Remote{}), false},
 		"withdraw before anything left":   {withdrawSample(0, e), true},

@@ -27,14 +27,13 @@
 // a Parse (for records: CheckRecords, then an accessor). Parse checks once; accessors afterwards
 // cannot fail.
 //
-// Parsers are strict: a frame has one spelling. Unknown flags, places that should be zero and are
-// not, and bytes too many are ErrFormat, so that nothing is sent which means something to one
-// implementation and nothing to another. Only a Hello is lenient, because it is how versions find
-// each other.
+// Parsers are strict: a frame has one spelling. Unknown flags, nonzero bytes that should be zero,
+// and excess bytes are ErrFormat. So no frame has a meaning to one implementation and none to
+// another. Only a Hello is lenient, because it is how versions find each other.
 //
-// A value that a user's process can choose — a tag, a key, a range in a region — is never a question of
-// format: a NIC answers a bad one with a Refuse. Dropping its frame instead would let one process
-// spoil the session of all.
+// A value that a user's process can choose — a tag, a key, a range in a region — is never a
+// question of format: a NIC answers a bad one with a Refuse. Dropping its frame instead would let
+// one process spoil the session of all.
 package wire
 
 import (
@@ -159,9 +158,9 @@ func (o Outer) Put(b []byte) {
 	binary.LittleEndian.PutUint64(b[8:], o.Counter)
 }
 
-// ParseNext reads the outer header of a frame of an open session. The first word of such a header
-// is known except for the kind, and on a sealed link except for the flags phase and clear. ok is
-// false for every other frame, good or not; ParseOuter tells what it is.
+// ParseNext reads the outer header of a frame of an open session. The caller knows the first word
+// of such a header except for the kind, and on a sealed link except for the flags phase and
+// clear. ok is false for every other frame, good or not; ParseOuter tells what it is.
 func ParseNext(frame []byte, word uint64) (o Outer, ok bool) {
 	if len(frame) < OuterLen {
 		return o, false
