@@ -20,9 +20,9 @@ import (
 // are sorted by name, which gives the ranks, and no more processes join. Operation 0 of the group
 // finds out whether all members see the same group. It is a barrier whose signals carry a sum
 // over all seats; a join completes with that barrier.
+//
 //	          join              size seats            a member leaves
 //	(nothing) ────► gathering ────────────► complete ─────────────────► broken ──► forgotten with its last seat
-//	(nothing) ───────► gathering ──────────────────► complete ──────────────────► broken ──► forgotten with its last seat
 
 // seat is a member in the view of every NIC.
 type seat struct {

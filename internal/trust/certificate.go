@@ -23,7 +23,7 @@ import (
 //	60   8  not before, Unix seconds
 //	68   8  not after, Unix seconds
 //	76   1  roles, a bit set
-//	77      users of program; users of run; patterns: each a count of 1 byte, then length of 1 byte and text each,
+//	77      users of program; users of run; patterns: each a count of 1 byte, then a length of 1 byte and text each,
 //	        in ascending order
 //	    64  Ed25519 signature over all bytes before it
 //

@@ -16,7 +16,7 @@ const EnvelopeLen = 28
 //	 2  source slot             2
 //	 4  destination generation  4
 //	 8  source generation       4
-//	12  message number          4   counts the messages of this source to this destination and wraps (decision 5)
+//	12  message number          4   of this source to this destination; it wraps (decision 5)
 //	16  token                   4   the sender's number for its operation, for Accept, Refuse and a reply
 //	20  tag                     8
 //
