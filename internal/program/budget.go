@@ -51,8 +51,8 @@ func (t *Table) earn(work int) {
 // Credit returns how many instructions may be executed before more are earned. It is for tests.
 func (t *Table) Credit() int { return t.credit }
 
-// The first timedWhole activations of a program are timed. Later one in timedEvery is timed and
-// stands for as many: two readings of the clock take longer than many activations.
+// The first timedWhole activations of a program are timed. After those, one in timedEvery is timed
+// and stands for as many: two readings of the clock take longer than many activations.
 const (
 	timedWhole = 64
 	timedEvery = 1 << timedBits
