@@ -21,7 +21,7 @@ var breaksOfHSN = []lineBreak{
 	{"HSN-11", "internal/hsn/receive.go", "case h.Last && h.Fragment == 0:", "case h.Last:", "internal/hsn TestHalvesComeInAnyOrderAndAmongOthers"},
 	{"HSN-12", "internal/hsn/header.go", "const MaxPacket = 8192", "const MaxPacket = 8192 + MaxHeader + HeaderLen", "internal/hsn TestPagesAreCopiedNoMoreThanTheirDesignSays"},
 	{"HSN-13", "internal/hsn/output.go", "if len(data)+len(m.header)+HeaderLen > MaxPacket {", "if len(data) >= HalfPage {", "internal/hsn TestPagesAreCopiedNoMoreThanTheirDesignSays"},
-	{"HSN-13", "internal/hsn/receive.go", " || (h.Fragment == 1 || !h.Last) && len(b.Page) < MaxPage", "", "internal/hsn TestANodeWithSmallBuffersRefusesHalvesOfPages"},
+	{"HSN-13", "internal/hsn/receive.go", " ||\n\t\t(h.Fragment == 1 || !h.Last) && len(b.Page) < MaxPage {", " {", "internal/hsn TestANodeWithSmallBuffersRefusesHalvesOfPages"},
 	{"HSN-14", "internal/hsn/output.go", "if !d.nic.Send(i, m.to, data, s.headers) {", "if !d.nic.Send(i, m.to, s.headers, data) {", "internal/hsn TestPagesAreCopiedNoMoreThanTheirDesignSays"},
 	{"HSN-15", "internal/hsn/driver.go", "cfg.PageBytes != HalfPage && cfg", "cfg", "internal/hsn TestPagesAreCopiedNoMoreThanTheirDesignSays"},
 	{"HSN-16", "internal/hsn/receive.go", "Data: b.Page[:h.Data:h.Data]", "Data: append([]byte(nil), b.Page[:h.Data]...)", "internal/hsn TestPagesAreCopiedNoMoreThanTheirDesignSays"},

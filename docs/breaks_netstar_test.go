@@ -30,7 +30,7 @@ var breaksOfNETSTAR = []lineBreak{
 	{"NETSTAR-27", "internal/rel/acked.go", "count := ack.Sub(w.base) + 1", "count := ack.Sub(w.base)", "internal/rel TestScenarios"},
 	{"NETSTAR-27", "internal/rel/fragment.go", "f.Next += uint64(n * frames)", "f.Next += uint64(n)", "internal/rel TestOfARunOnlyWhatIsLostIsSentAgain"},
 	{"NETSTAR-30", "internal/testbed/rate_linux.go", "bytes := uint64(bits / 8)", "bytes := uint64(bits)", "internal/testbed TestACableCarriesNoMoreThanItsRate"},
-	{"NETSTAR-30", "internal/bench/netstar.go", "Veth: o.Veth || rate > 0, Rate: rate,", "Veth: o.Veth || rate > 0,", "cmd/weft TestBenchNetstarMeasuresEachRate"},
+	{"NETSTAR-30", "internal/bench/netstar.go", "\t\tRate: rate, Sealing: o.Sealing}", "\t\tSealing: o.Sealing}", "cmd/weft TestBenchNetstarMeasuresEachRate"},
 	{"NETSTAR-31", "parallel/scan.go", "nodes = nodes[:m.rank]\n", "nodes = nodes[:0]\n", "parallel TestEveryOperationDoesWhatASerialLoopDoes"},
 	{"NETSTAR-31", "parallel/context.go", "active && x, active && !x", "active || x, active && !x", "parallel TestEveryOperationDoesWhatASerialLoopDoes"},
 	{"NETSTAR-31", "internal/environ/launchers.go", `p.Rank, p.Size = e.ranks("WEFT_RANK", "WEFT_SIZE")`, `p.Size, p.Rank = e.ranks("WEFT_RANK", "WEFT_SIZE")`, "internal/environ TestEveryLaunchersEnvironmentHasItsPlace"},

@@ -63,7 +63,7 @@ var breaksOfUSNIC = []lineBreak{
 	{"USNIC-54", "internal/nic/get.go", "s.parts[0] = mem", "s.parts[0] = make([]byte, len(mem))", "internal/nic TestAPUTAndAGETMayHaveMorePiecesThanARegion"},
 	{"USNIC-55", "internal/nic/region.go", "case p.regions[m.Region].key != m.Key:", "case false:", "internal/nic TestWhatHappensSeldomIsCounted"},
 	{"USNIC-61", "internal/rel/check.go", "case c.got[1]:", "case false:", "internal/rel TestScenarios"},
-	{"USNIC-A2", "internal/limits/limits.go", "AckDelay          = 50 * time.Microsecond ", "AckDelay          = 500 * time.Microsecond ", "internal/limits TestLimitsFitOneAnother"},
+	{"USNIC-A2", "internal/limits/limits.go", "AckDelay        = 50 * time.Microsecond ", "AckDelay        = 500 * time.Microsecond ", "internal/limits TestLimitsFitOneAnother"},
 	{"USNIC-A5", "internal/rel/channel.go", "return mine == 0 || segmentBytes+n <= left", "return mine == 0 || n <= left", "internal/rel TestGoodputUnderLoss"},
 	{"USNIC-A6", "internal/wire/seq.go", "func (s Seq) Sub(t Seq) int { return int(int32(s - t)) }", "func (s Seq) Sub(t Seq) int { return int(int16(s - t)) }", "internal/wire TestSequenceNumbersCompareAcrossTheWrap"},
 }
