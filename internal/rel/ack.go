@@ -9,34 +9,37 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// acks is what a session owes its peer as a receiver.
+// acks holds the acknowledgements that a session owes its peer as a receiver.
 //
-// An arrival is acknowledged within AckDelay (USNIC-48), by the next segment that goes the other way if one does, and at
-// once if it tells of trouble or if the sender may be waiting: a duplicate (USNIC-49), a gap, the last chunk of a
-// fragment, a good part of the capacity used up. "At once" is in the Progress of the same poll, so there is at most one
-// ACK per peer and poll however many frames came.
+// An arrival is acknowledged within AckDelay (USNIC-48), by the next segment in the other
+// direction if there is one. It is acknowledged at once if it shows trouble or if the sender may
+// be waiting: a duplicate (USNIC-49), a gap, the last chunk of a fragment, a good part of the
+// capacity used up. "At once" means in the Progress of the same poll, so there is at most one
+// ACK per peer and poll, however many frames arrived.
 //
-// Of a gap the first ReorderFrames segments behind its newest hole tell at once: the sender is sure of it then. Those that come until
-// it is filled have nothing to add. At 1 % of loss some hole is open all the time, and an ACK for each frame costs both sides more
-// than the frame that is sent again.
+// In a gap, only the first ReorderFrames segments after its newest hole cause an ACK at once:
+// the sender is sure of the hole then. Later ones, until the hole is filled, would add nothing.
+// At 1 % of loss some hole is open all the time, and an ACK for each frame costs both sides more
+// than the retransmitted frame.
 type acks struct {
 	at       clock.Time // when a delayed ACK is due; Never if none is
 	now      bool       // one is due in this Progress
 	reason   wire.AckReason
-	frames   uint16     // that came since the last ACK
+	frames   uint16     // that arrived since the last ACK
 	bytes    int32      // of capacity that they took
-	newest   uint64     // highest packet counter that came, to be echoed
-	newestAt clock.Time // when
+	newest   uint64     // highest packet counter received, to be echoed
+	newestAt clock.Time // when it arrived
 }
 
-// note remembers the newest frame, by whose echo the peer measures the round trip.
+// note remembers the newest frame. The peer measures the round trip by its echo.
 func (a *acks) note(now clock.Time, counter uint64) {
 	if counter > a.newest {
 		a.newest, a.newestAt = counter, now
 	}
 }
 
-// scheduleAck schedules the acknowledgement of a segment, or of several, of which the receive window said what, in frames of so many bytes together.
+// scheduleAck schedules the acknowledgement of one or more segments. what is the receive
+// window's verdict on them; they arrived in so many frames, of so many bytes together.
 func (s *session) scheduleAck(now clock.Time, space wire.Space, what arrival, hadGap bool, frames, bytes int) {
 	if s.reliable {
 		return
@@ -50,7 +53,8 @@ func (s *session) scheduleAck(now clock.Time, space wire.Space, what arrival, ha
 		s.ackNow(wire.AckDuplicate)
 	case s.receive[space].doubtful(frames):
 		s.ackNow(wire.AckGap)
-	case hadGap && !s.receive[space].gap(), uint64(a.bytes) >= capacity/limits.ChannelShare, a.frames >= limits.Window/limits.ChannelShare:
+	case hadGap && !s.receive[space].gap(), uint64(a.bytes) >= capacity/limits.ChannelShare,
+		a.frames >= limits.Window/limits.ChannelShare:
 		s.ackNow(wire.AckAsked)
 	case a.at == clock.Never && !a.now:
 		a.at = now.Add(s.endpoint.m.cfg.AckDelay)
@@ -60,15 +64,16 @@ func (s *session) scheduleAck(now clock.Time, space wire.Space, what arrival, ha
 	}
 }
 
-// AckNow has what came acknowledged in this poll: the owner calls it when the last chunk of a message has come, because
-// the sender waits for that to give its buffer back.
+// AckNow makes the ACK for all arrivals due in this poll. The owner calls it when the last chunk
+// of a message has arrived, because the sender waits for that ACK to give its buffer back.
 func (e *Endpoint) AckNow() {
 	if e.live != nil && !e.live.reliable {
 		e.live.ackNow(wire.AckLast)
 	}
 }
 
-// ackNow makes an ACK due. The reason that asks the sender to do something stands above the others.
+// ackNow makes an ACK due. A reason that asks the sender to act takes precedence over the
+// others.
 func (s *session) ackNow(why wire.AckReason) {
 	if s.reliable {
 		return
@@ -81,17 +86,18 @@ func (s *session) ackNow(why wire.AckReason) {
 	s.endpoint.owe(dutyAck)
 }
 
-// acknowledged notes that the peer was told all there is to tell.
+// acknowledged notes that the peer knows of every arrival.
 func (s *session) acknowledged() {
 	a := &s.acks
 	a.at, a.now, a.frames, a.bytes = clock.Never, false, 0, 0
 }
 
-// hasGap reports whether a cumulative acknowledgement alone would leave out something that came.
+// hasGap reports whether a cumulative acknowledgement alone would leave out an arrival.
 func (s *session) hasGap() bool { return s.receive[wire.Command].gap() || s.receive[wire.Data].gap() }
 
-// piggyback puts the acknowledgements of the moment into the header of a segment that leaves anyway, also of one that
-// leaves again: what an earlier frame of it said is stale. They have no selective bits, so an ACK about a gap stays due.
+// piggyback puts the current acknowledgements into the header of a segment that leaves anyway. A
+// retransmitted segment gets them too: those in its earlier frame are stale. They have no
+// selective bits, so an ACK about a gap stays due.
 func (s *session) piggyback(h *wire.Inner) {
 	if s.reliable {
 		return
@@ -105,7 +111,7 @@ func (s *session) piggyback(h *wire.Inner) {
 	}
 }
 
-// told notes that a header has told the peer all there is to tell.
+// told notes that a header has told the peer of every arrival.
 func (s *session) told() {
 	if s.acks.now || s.acks.at != clock.Never {
 		s.endpoint.m.stats.PiggybackedAcks++
@@ -113,7 +119,8 @@ func (s *session) told() {
 	s.acknowledged()
 }
 
-// sendAck sends an explicit acknowledgement (USNIC-34), with selective bits as far as they fit the frame.
+// sendAck sends an explicit acknowledgement (USNIC-34), with as many selective bits as fit the
+// frame.
 func (m *Module) sendAck(now clock.Time, s *session, out Frames) bool {
 	if hit(m.cfg.Faults.FailAck) {
 		s.acknowledged()
@@ -135,7 +142,7 @@ func (m *Module) sendAck(now clock.Time, s *session, out Frames) bool {
 		}
 		if a.Words[i] = s.receive[i].selective(&a.Selective[i]); a.Words[i] > most || most == 0 {
 			a.Words[i] = most
-			a.EchoCounter = 0 // or the sender would take what is left out for lost
+			a.EchoCounter = 0 // or the sender would consider the segments left out lost
 		}
 	}
 	a.DelayNanos = uint32(min(max(now.Sub(s.acks.newestAt), 0), math.MaxUint32))

@@ -9,19 +9,19 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// news is what one acknowledgement, explicit or piggybacked, told the sender.
+// news is the information that one acknowledgement, explicit or piggybacked, gave the sender.
 type news struct {
 	echo     uint64        // packet counter that the peer echoed; 0 in a piggyback
-	delay    time.Duration // for how long the peer held the echo back
+	delay    time.Duration // how long the peer held the echo back
 	progress bool          // something was acknowledged
-	newest   uint64        // highest packet counter that surely arrived
+	newest   uint64        // highest packet counter that certainly arrived
 	newestAt clock.Time    // when that frame was posted
 	rtt      time.Duration // sample, 0 if none
 }
 
-// receivePiggyback takes the acknowledgements of a data segment (USNIC-35). Without selective bits they cannot tell a
-// segment that is missing from one that came beyond a gap, so they cause no retransmission; the ACK that the gap itself
-// causes does.
+// receivePiggyback takes the acknowledgements of a data segment (USNIC-35). Without selective
+// bits they cannot distinguish a missing segment from one that arrived beyond a gap, so they
+// cause no retransmission. The ACK that the gap itself causes does.
 func (m *Module) receivePiggyback(now clock.Time, s *session, h *wire.Inner) {
 	if h.Flags == 0 || s.reliable || h.Flags == wire.AckCommand|wire.AckData && s.knows(h) {
 		return
@@ -38,7 +38,8 @@ func (m *Module) receivePiggyback(now clock.Time, s *session, h *wire.Inner) {
 	}
 }
 
-// knows reports whether a segment's acknowledgements say what is known: nearly every frame of a stream repeats the one before.
+// knows reports whether a segment's acknowledgements are known already: nearly every frame of a
+// stream repeats those of the frame before.
 func (s *session) knows(h *wire.Inner) bool {
 	return h.Ack[wire.Command].Add(1) == s.send[wire.Command].base && h.Ack[wire.Data].Add(1) == s.send[wire.Data].base
 }
@@ -55,7 +56,7 @@ func (m *Module) receiveAck(now clock.Time, s *session, body []byte) {
 		return
 	}
 	n := news{echo: a.EchoCounter, delay: time.Duration(a.DelayNanos)}
-	whole := n.echo != 0 // the ACK tells of every frame that came before the echoed one
+	whole := n.echo != 0 // the ACK covers every frame that arrived before the echoed one
 	for i := range wire.Space(wire.Spaces) {
 		from := m.ackedSpace(i)
 		if a.Flags&(wire.AckCommand<<i) == 0 || !m.cumulative(now, s, i, a.Ack[from], &n) {
@@ -68,10 +69,11 @@ func (m *Module) receiveAck(now clock.Time, s *session, body []byte) {
 		m.stats.DuplicateAcks++
 	}
 	if n.echo > n.newest && n.echo <= s.packets.counter {
-		n.newest = n.echo // it arrived, whatever it was; when it was posted is known only of segments
+		// It arrived, whatever it was. Its posting time is known only if it was a segment.
+		n.newest = n.echo
 	}
 	if !whole {
-		n.newest = 0 // what it leaves out may have come all the same
+		n.newest = 0 // the frames that it leaves out may have arrived all the same
 	}
 	if rtt := s.markTold(now, n.echo, n.delay); rtt > 0 {
 		n.rtt = rtt
@@ -83,7 +85,8 @@ func (m *Module) receiveAck(now clock.Time, s *session, body []byte) {
 	m.judge(now, s)
 }
 
-// judge has the window follow what an acknowledgement told, losses too, and the driver hear of a bad start.
+// judge adapts the congestion window to an acknowledgement and the losses that it showed, and
+// warns the driver after a bad start.
 func (m *Module) judge(now clock.Time, s *session) {
 	if s.endpoint.congestion.judge(now, s.packets.counter+1) && m.cfg.DoubtBatches != nil && !s.doubted {
 		s.doubted = true
@@ -91,7 +94,7 @@ func (m *Module) judge(now clock.Time, s *session) {
 	}
 }
 
-// ackedSpace is the space whose acknowledgement counts for space i: i itself.
+// ackedSpace returns the space whose acknowledgement counts for space i: i itself.
 func (m *Module) ackedSpace(i wire.Space) wire.Space {
 	if m.cfg.Defect == mutate.WrongSpaceAcked {
 		return 1 - i
@@ -99,8 +102,9 @@ func (m *Module) ackedSpace(i wire.Space) wire.Space {
 	return i
 }
 
-// cumulative takes "every segment up to and with ack has arrived" (USNIC-43). It reports whether the acknowledgement is
-// of the present window: an older one was reordered and is ignored (USNIC-51), one beyond what was sent is nonsense.
+// cumulative takes "every segment up to and including ack has arrived" (USNIC-43). It reports
+// whether the acknowledgement is of the present window. An older one was reordered and is
+// ignored (USNIC-51); one beyond the last segment sent is nonsense.
 func (m *Module) cumulative(now clock.Time, s *session, i wire.Space, ack wire.Seq, n *news) bool {
 	w := &s.send[i]
 	count := ack.Sub(w.base) + 1
@@ -118,7 +122,7 @@ func (m *Module) cumulative(now clock.Time, s *session, i wire.Space, ack wire.S
 	return true
 }
 
-// selective takes the bits for segments beyond the first one missing.
+// selective takes the bits for segments beyond the first missing one.
 func (m *Module) selective(now clock.Time, s *session, i wire.Space, ack wire.Seq, words []uint64, n *news) {
 	w := &s.send[i]
 	for j, x := range words {
@@ -132,7 +136,8 @@ func (m *Module) selective(now clock.Time, s *session, i wire.Space, ack wire.Se
 	w.settle()
 }
 
-// acked ends the lives of those of count segments from number q on that have not ended before.
+// acked ends the lives of count segments from number q on, except for those that have ended
+// already.
 func (m *Module) acked(now clock.Time, s *session, w *sendWindow, q wire.Seq, count int, n *news) {
 	for count > 0 {
 		took := 1
@@ -148,12 +153,13 @@ func (m *Module) acked(now clock.Time, s *session, w *sendWindow, q wire.Seq, co
 	}
 }
 
-// segmentAcked ends the life of a segment that arrived, or of the first so many packets of a run.
+// segmentAcked ends the life of a segment that arrived, or of the first packets of a run: frames
+// of them.
 func (m *Module) segmentAcked(now clock.Time, s *session, g *segment, frames int, n *news) {
 	n.progress = true
 	last := g.counter + uint64(frames-1)
 	echoed := g.counter <= n.echo && n.echo <= last
-	// Of a segment that was sent again, only the echo tells which transmission arrived.
+	// If a segment was retransmitted, only the echo tells which transmission arrived.
 	if g.sends == 1 || echoed {
 		if last > n.newest {
 			n.newest, n.newestAt = last, g.sentAt
@@ -182,7 +188,7 @@ func (m *Module) segmentAcked(now clock.Time, s *session, g *segment, frames int
 	m.pool.put(g)
 }
 
-// learn draws the conclusions of an acknowledgement, then tells the owner.
+// learn draws the conclusions from an acknowledgement, then tells the owner.
 func (m *Module) learn(now clock.Time, s *session, n *news) {
 	e := s.endpoint
 	if n.rtt > 0 {
@@ -204,7 +210,8 @@ func (m *Module) learn(now clock.Time, s *session, n *news) {
 	e.writable(now)
 }
 
-// tellFinished releases the fragments whose last piece was acknowledged. Owners may post more meanwhile.
+// tellFinished releases the fragments whose last piece was acknowledged. Their owners may post
+// more meanwhile.
 func (m *Module) tellFinished(now clock.Time) {
 	for i := 0; i < len(m.finished); i++ {
 		f := m.finished[i]

@@ -11,9 +11,10 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Audit says what would be forgotten: a segment that is not acknowledged and that no timer sends again, an arrival that no timer
-// acknowledges, a queue that nothing brings back, a peer whose silence nothing ends; and what contradicts itself. It holds after each
-// Progress, and changes nothing.
+// Audit returns an error if something would be forgotten: an unacknowledged segment that no
+// timer retransmits, an arrival that no timer acknowledges, a queue that nothing brings back, a
+// peer whose silence nothing ends. It also returns one if the state contradicts itself. It holds
+// after each Progress, and changes nothing.
 func (m *Module) Audit(now clock.Time) error {
 	owing := make(map[*Endpoint]bool, len(m.owing))
 	for _, e := range m.owing {
@@ -30,7 +31,8 @@ func (m *Module) Audit(now clock.Time) error {
 		}
 		lodged += s.flight.n
 		queued += e.channels[wire.Command].queue.n + e.channels[wire.Data].queue.n
-		for _, err := range []error{m.auditFlight(s), m.auditWindows(s), m.auditDesk(s), m.auditQueues(e), m.auditSilence(now, e), s.confirming.audit(e), s.auditGaps(), s.auditPath()} {
+		for _, err := range []error{m.auditFlight(s), m.auditWindows(s), m.auditDesk(s), m.auditQueues(e),
+			m.auditSilence(now, e), s.confirming.audit(e), s.auditGaps(), s.auditPath()} {
 			if err != nil {
 				return fmt.Errorf("rel: NIC %v: %w", nicid.ID(e.nic), err)
 			}
@@ -46,18 +48,21 @@ func (m *Module) Audit(now clock.Time) error {
 		return err
 	}
 	if m.resends.n > 0 && m.heldInRow >= m.resends.n && m.heldUntil == clock.Never && m.vacancies() > 0 {
-		return fmt.Errorf("rel: %d packets are to be sent again, all are held back, and nothing lets them go", m.resends.n)
+		return fmt.Errorf("rel: %d packets are to be sent again, all are held back, and nothing lets them go",
+			m.resends.n)
 	}
 	return nil
 }
 
-// auditSessions looks whether each session is one that its endpoint knows, or that is forgotten if it is not confirmed in time.
+// auditSessions checks that each session is known to its endpoint, or is forgotten if it is not
+// confirmed in time.
 func (m *Module) auditSessions() error {
 	for _, s := range m.sessions.slots {
 		if s == nil || s == s.endpoint.live || s == s.endpoint.next || s.retired || slices.Contains(m.pending, s) {
 			continue
 		}
-		return fmt.Errorf("rel: session %#x with NIC %v, made at %d, is kept, and nothing ends it", s.index, nicid.ID(s.endpoint.nic), s.made)
+		return fmt.Errorf("rel: session %#x with NIC %v, made at %d, is kept, and nothing ends it",
+			s.index, nicid.ID(s.endpoint.nic), s.made)
 	}
 	for _, e := range m.endpoints {
 		if e.next != nil && !e.attempt.wanted && !slices.Contains(m.pending, e.next) {
@@ -67,7 +72,8 @@ func (m *Module) auditSessions() error {
 	return nil
 }
 
-// auditFlight looks whether each segment of the flight has a room, and whether their packet counters rise.
+// auditFlight checks that each segment in flight has a room, and that their packet counters
+// rise.
 func (m *Module) auditFlight(s *session) error {
 	counter, n := uint64(0), 0
 	var spent [wire.Spaces]int
@@ -77,7 +83,8 @@ func (m *Module) auditFlight(s *session) error {
 			return fmt.Errorf("segment %v %d is in flight, and %v", g.space, g.seq, g.state)
 		case g.room == 0 || m.hotel.Guest(g.room) != g:
 			return fmt.Errorf("segment %v %d, posted at %d, is in flight, and has no room", g.space, g.seq, g.sentAt)
-		case g.counter <= counter && m.cfg.Faults.FailResend == nil: // what that has failed keeps its counter
+		// A retransmission that failed keeps its counter.
+		case g.counter <= counter && m.cfg.Faults.FailResend == nil:
 			return fmt.Errorf("segment %v %d has counter %d, behind one with %d", g.space, g.seq, g.counter, counter)
 		}
 		counter = g.counter + uint64(g.frames-1)
@@ -95,7 +102,8 @@ func (m *Module) auditFlight(s *session) error {
 	return nil
 }
 
-// auditWindows looks whether all that is not acknowledged is either in flight or about to be sent again.
+// auditWindows checks that every unacknowledged segment is either in flight or about to be
+// retransmitted.
 func (m *Module) auditWindows(s *session) error {
 	var again, waits int
 	for i := range s.send {
@@ -115,13 +123,14 @@ func (m *Module) auditWindows(s *session) error {
 		}
 	}
 	if waits != s.flight.n || again > m.resends.n {
-		return fmt.Errorf("%d packets are not acknowledged and %d to be sent again; %d are in flight, and %d listed", waits, again, s.flight.n, m.resends.n)
+		return fmt.Errorf("%d packets are not acknowledged and %d to be sent again; %d are in flight, and %d listed",
+			waits, again, s.flight.n, m.resends.n)
 	}
 	return nil
 }
 
-// auditDesk looks whether the ACK that is due and the tail-loss probe have a room at the desk, and whether the last Progress was in time
-// for it: polls that return early do without one.
+// auditDesk checks that the due ACK and the tail-loss probe have a room at the desk, and that
+// the last Progress was in time for it: polls that return early call no Progress.
 func (m *Module) auditDesk(s *session) error {
 	a := &s.acks
 	if a.frames > 0 && a.at == clock.Never && !a.now {
@@ -130,8 +139,10 @@ func (m *Module) auditDesk(s *session) error {
 	if a.now && s.endpoint.duties&dutyAck == 0 {
 		return fmt.Errorf("an ACK is due at once, and is not owed")
 	}
-	if at := clock.Min(a.at, s.recovery.tailAt); at != clock.Never && (s.room == 0 || s.roomAt > at || m.desk.Guest(s.room) != s) {
-		return fmt.Errorf("an ACK is due at %d and a tail-loss probe at %d, and the desk is booked for %d (room %d)", a.at, s.recovery.tailAt, s.roomAt, s.room)
+	if at := clock.Min(a.at, s.recovery.tailAt); at != clock.Never &&
+		(s.room == 0 || s.roomAt > at || m.desk.Guest(s.room) != s) {
+		return fmt.Errorf("an ACK is due at %d and a tail-loss probe at %d, and the desk is booked for %d (room %d)",
+			a.at, s.recovery.tailAt, s.roomAt, s.room)
 	}
 	if late := m.progressed.Sub(s.roomAt); s.room != 0 && late > 2<<deskShift {
 		return fmt.Errorf("the desk was booked for %v ago", late)
@@ -139,19 +150,20 @@ func (m *Module) auditDesk(s *session) error {
 	return nil
 }
 
-// auditQueues looks whether what is queued will be asked for again.
+// auditQueues checks that every queue will be looked at again.
 func (m *Module) auditQueues(e *Endpoint) error {
 	for i := range e.channels {
 		c := &e.channels[i]
 		waits := e.listed || e.homeless || e.held && m.heldUntil != clock.Never || e.live.send[i].room() <= 0
 		if c.queue.n > 0 && !waits {
-			return fmt.Errorf("%d packets are queued on the %v channel, and nothing sends them", c.queue.n, wire.Space(i))
+			return fmt.Errorf("%d packets are queued on the %v channel, and nothing sends them",
+				c.queue.n, wire.Space(i))
 		}
 	}
 	return nil
 }
 
-// auditSilence looks whether a peer that something is pending on is looked after.
+// auditSilence checks that a peer on which something is pending is probed when it is silent.
 func (m *Module) auditSilence(now clock.Time, e *Endpoint) error {
 	switch {
 	case !e.pending() || e.noticed:
@@ -163,23 +175,28 @@ func (m *Module) auditSilence(now clock.Time, e *Endpoint) error {
 	return nil
 }
 
-// auditGaps looks whether a segment is missing though the link loses none: then the two ends do not count alike.
+// auditGaps checks that no segment is missing over a link that loses none. If one is, the two
+// ends do not count alike.
 func (s *session) auditGaps() error {
 	for i := range s.receive {
 		if w := &s.receive[i]; s.reliable && w.gap() {
-			return fmt.Errorf("%v segment %d has not come, and %d has, over a link that keeps order", wire.Space(i), w.next, w.top.Add(-1))
+			return fmt.Errorf("%v segment %d has not come, and %d has, over a link that keeps order",
+				wire.Space(i), w.next, w.top.Add(-1))
 		}
 	}
 	return nil
 }
 
-// auditPath looks whether what is known of a path contradicts itself, and whether something waits for the end of a try.
+// auditPath checks that the knowledge of a path does not contradict itself, and that something
+// waits for the end of a try.
 func (s *session) auditPath() error {
 	p, e := &s.path, s.endpoint
 	switch {
 	case p.limit == math.MaxInt:
-	case p.size < limits.LeastFrame || p.size > p.goal || p.trying > 0 && (p.trying < p.size || p.trying > p.goal || p.below >= p.trying):
-		return fmt.Errorf("frames have %d bytes, of %d, and %d are tried, or else %d", p.size, p.goal, p.trying, p.below)
+	case p.size < limits.LeastFrame || p.size > p.goal ||
+		p.trying > 0 && (p.trying < p.size || p.trying > p.goal || p.below >= p.trying):
+		return fmt.Errorf("frames have %d bytes, of %d, and %d are tried, or else %d",
+			p.size, p.goal, p.trying, p.below)
 	case (p.lost == 0) != (p.suspect == math.MaxInt):
 		return fmt.Errorf("%d segments are lost, of %d bytes", p.lost, p.suspect)
 	case p.trying > 0 && e.duties&dutyPath == 0 && (e.room == 0 || e.timerAt > p.nextAt):

@@ -6,18 +6,20 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A record of a caller that does not wait for the next Progress is begun by Begin and ended by End:
+// A caller that does not wait for the next Progress writes a record between Begin and End:
 //
 //	Begin ─► the caller writes the record ─► End
-//	  AsFrame    over a Reliable link: in the link's own frame, of which nothing is kept       sends it
-//	  AsSingle   over a link that may lose it: apart, as the one record of a segment           sends it, and then makes the segment
-//	  AsPart     in the open segment of its space, with the records before it                  leaves it there, or sends what is queued
+//	  AsFrame    over a Reliable link: in the link's own frame; no copy   sends it
+//	  AsSingle   over a lossy link: apart, as a segment's one record     sends it, then makes the segment
+//	  AsPart     in the open segment of its space, after other records    leaves it there, or sends the queue
 //
-// A single record is sent before it is noted: of all that numbers, queues, times and counts a segment, its frame has only the number, so
-// the segment is made while the frame is on its way. From then on it is a segment as any other. Its frame is put together apart and not in
-// the link's memory, since the record is read again when the frame has left.
+// A single record is sent before it is noted. A segment is numbered, queued, timed and counted;
+// its frame needs only the number, so the segment is made while the frame is in flight. From
+// then on it is an ordinary segment. Its frame is built apart and not in the link's memory,
+// because the record is read again after the frame has left.
 
-// As is how a record leaves; of several, Begin takes the first that can.
+// As is a way in which a record leaves. If several ways are named, Begin takes the first
+// possible one.
 type As uint8
 
 const (
@@ -26,24 +28,26 @@ const (
 	AsPart
 )
 
-// singleRecord is the longest record that leaves AsSingle, in bytes: the copy that is kept has the smallest of the pool's buffers.
+// singleRecord is the longest record that leaves AsSingle, in bytes: its copy uses the smallest
+// of the pool's buffers.
 const singleRecord = leastBuffer
 
-// begun is the record between Begin and End.
+// begun holds the record between Begin and End.
 type begun struct {
 	as      As
 	space   wire.Space
 	n       int // bytes
 	account *Account
 	frame   []byte // the link's
-	told    bool   // a single record acknowledges what waits to be noted
+	told    bool   // a single record acknowledges the frames that wait to be noted
 	single  [dataHead + singleRecord + wire.TagLen]byte
-	apart   [dataHead + singleRecord + wire.TagLen]byte // where it is sealed
+	apart   [dataHead + singleRecord + wire.TagLen]byte // buffer in which it is sealed
 }
 
-// Begin returns room for one record of n bytes in s if it may leave in one of the ways named, and which that is; nil if not: then another
-// way may do, or the record has to wait, and after AsPart Writable will follow. Segments are charged to a. End must follow when the caller
-// has written the record, with nothing else of the Module called in between.
+// Begin returns room for one record of n bytes in s if it may leave in one of the named ways,
+// and the way taken. Otherwise it returns nil: another way may do, or the record has to wait.
+// After AsPart, Writable will follow then. Segments are charged to a. End must follow when the
+// caller has written the record, with no other call of the Module in between.
 func (e *Endpoint) Begin(s wire.Space, n int, ways As, a *Account, out Frames) (b []byte, as As) {
 	m, live := e.m, e.live
 	if live == nil || n > e.MaxRecord(s) {
@@ -71,12 +75,13 @@ func (e *Endpoint) Begin(s wire.Space, n int, ways As, a *Account, out Frames) (
 	return b, w.as
 }
 
-// clear reports whether nothing is queued that a record would overtake.
+// clear reports whether the queues are empty, so that a record would overtake nothing.
 func (e *Endpoint) clear() bool {
 	return e.channels[wire.Command].queue.n+e.channels[wire.Data].queue.n == 0
 }
 
-// beginFrame is room in the link's frame. Nothing is pending on the peer then, so its silence does not count.
+// beginFrame returns room in the link's frame. Nothing is pending on the peer then, so its
+// silence does not count.
 func (e *Endpoint) beginFrame(space wire.Space, n int, out Frames) []byte {
 	s := e.live
 	if !e.clear() || s.send[space].room() <= 0 {
@@ -91,7 +96,7 @@ func (e *Endpoint) beginFrame(space wire.Space, n int, out Frames) []byte {
 	return b[head : head+n : head+n]
 }
 
-// beginSingle is room for a record of the command space that is alone in its frame.
+// beginSingle returns room for a record of the command space that is alone in its frame.
 func (e *Endpoint) beginSingle(n int, out Frames) []byte {
 	s, m := e.live, e.m
 	if n > singleRecord || segmentBytes+n > s.path.limit || e.overrun || !e.clear() {
@@ -106,8 +111,9 @@ func (e *Endpoint) beginSingle(n int, out Frames) []byte {
 	return m.begun.single[dataHead : dataHead+n : dataHead+n]
 }
 
-// End ends what Begin has begun, at now or later: where the time matters, read tells it. A record in a segment leaves with those
-// before it, or stays if hold. It returns the time by then, and when Progress wants to be called, as Progress does.
+// End ends the record of Begin, at now or later: where the time matters, End asks read for it. A
+// record in a segment leaves with those before it, or stays if hold is set. End returns the time
+// that it has read, and when Progress must be called next, as Progress does.
 func (e *Endpoint) End(now clock.Time, read func() clock.Time, hold bool, out Flusher) (at, next clock.Time) {
 	m := e.m
 	as := m.begun.as
@@ -117,7 +123,9 @@ func (e *Endpoint) End(now clock.Time, read func() clock.Time, hold bool, out Fl
 		e.endFrame(now, out)
 		return now, clock.Never
 	case AsSingle:
-		if m.cfg.Post == nil { // a link that takes the frame in one step does not ask for the time, so that it is read behind
+		// A link that takes the frame in one step does not ask for the time, so it is read
+		// afterwards.
+		if m.cfg.Post == nil {
 			now = max(now, read())
 		}
 		e.endSingle(now, out)
@@ -126,7 +134,7 @@ func (e *Endpoint) End(now clock.Time, read func() clock.Time, hold bool, out Fl
 		}
 		return now, m.keepSingle(now, e.live)
 	}
-	if !hold || e.room == 0 { // its silence counts from now on
+	if !hold || e.room == 0 { // the peer's silence counts from now on
 		now = max(now, read())
 		e.attend(now)
 	}
@@ -136,7 +144,7 @@ func (e *Endpoint) End(now clock.Time, read func() clock.Time, hold bool, out Fl
 	return now, m.push(now, e, out)
 }
 
-// endFrame lets the frame of a record leave.
+// endFrame sends the frame of a record.
 func (e *Endpoint) endFrame(now clock.Time, out Flusher) {
 	s, b := e.live, &e.m.begun
 	e.countDirect(b.n)
@@ -151,7 +159,7 @@ func (e *Endpoint) endFrame(now clock.Time, out Flusher) {
 	out.Flush(now)
 }
 
-// endSingle lets the frame of a single record leave.
+// endSingle sends the frame of a single record.
 func (e *Endpoint) endSingle(now clock.Time, out Flusher) {
 	s, m := e.live, e.m
 	b := m.begun.single[:]
@@ -161,7 +169,7 @@ func (e *Endpoint) endSingle(now clock.Time, out Flusher) {
 		s.piggyback(&h)
 	}
 	h.Put(b[wire.OuterLen:])
-	if s.sealed != nil { // which encrypts where the frame stands, and the record is read again
+	if s.sealed != nil { // sealing encrypts in place, and the record is read again
 		b = m.begun.apart[:copy(m.begun.apart[:], b[:dataHead+m.begun.n])+wire.TagLen]
 	}
 	n := s.packets.seal(wire.KindData, b, dataHead+m.begun.n, nil)
@@ -175,8 +183,8 @@ func (e *Endpoint) endSingle(now clock.Time, out Flusher) {
 	out.Flush(now)
 }
 
-// tellDeferred puts the acknowledgements of the moment into a header if all that they say besides what is noted is the message that waits to
-// be: that can wait until the header is on its way.
+// tellDeferred puts the current acknowledgements into a header, if the deferred message is all
+// that they have to add. That message can then be noted while the header is in flight.
 func (m *Module) tellDeferred(s *session, h *wire.Inner) bool {
 	d, w := &m.deferred, &s.receive[wire.Command]
 	if d.session != s || d.placed > 0 || d.inner.Seq != w.next || s.hasGap() {
@@ -212,7 +220,7 @@ func (m *Module) keepSingle(now clock.Time, s *session) (next clock.Time) {
 	return m.nextPoll(now)
 }
 
-// push posts what one endpoint has queued, and flushes it.
+// push posts the queue of one endpoint, and flushes it.
 func (m *Module) push(now clock.Time, e *Endpoint, out Flusher) (next clock.Time) {
 	m.settle() // so that an acknowledgement goes along
 	m.work, m.choked = 0, false

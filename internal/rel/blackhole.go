@@ -9,24 +9,29 @@ import (
 	"github.com/weftnet/weft/internal/secret"
 )
 
-// A path may become narrower than the frames that it has carried: a black hole, which swallows the long ones and lets the
-// short ones through. Time-outs alone would tell, each twice as long as the one before, and once more for each length that is too long
-// still. So they only throw doubt on a length, soon, and probes decide, at the pace of round trips and on all lengths at once:
+// A path may become narrower than the frames that it has carried: a black hole, which swallows
+// the long ones and lets the short ones through. Timeouts alone would show it, but each lasts
+// twice as long as the one before, and each length that is still too long adds another. So
+// timeouts only throw doubt on a length, soon. Probes decide, at the pace of round trips and on
+// all lengths at once:
 //
-//	         a long segment is lost for the second time            the longest is answered
-//	  size ──────────────────────────────────────────► in doubt ──────────────────────────────► size, the loss was a loss
-//	                                                       │
-//	                                                       │ PathTries times the small one is answered, and the longest is not
-//	                                                       ▼
-//	                  tries: small, SureFrame, size    SureFrame if that was answered, LeastFrame else; then the search goes up again
+//	      a long segment is lost for the second time         the longest is answered
+//	  size ───────────────────────────────────────► in doubt ────────────────────────► size, the loss was a loss
+//	               tries: small, SureFrame, size       │
+//	                                                   │ PathTries times the small one is answered,
+//	                                                   │ and the longest is not
+//	                                                   ▼
+//	                                              SureFrame if that was answered, LeastFrame else;
+//	                                              then the search goes up again
 //
-// That a peer did not answer to long frames is no reason to be slow with shorter ones: with its length a segment's time-out begins anew,
-// and the oldest goes again at once.
+// A peer that did not answer long frames gives no reason to be slow with shorter ones: when a
+// segment's length changes, its timeout begins anew, and the oldest segment is retransmitted at
+// once.
 
-// doubted reports whether it is asked whether frames of size bytes still get through.
+// doubted reports whether probes are asking if frames of size bytes still get through.
 func (p *path) doubted() bool { return p.trying == p.size && p.trying > 0 }
 
-// least is what every path carries.
+// least returns the frame length that every path carries.
 func (e *Endpoint) least() int {
 	if e.m.cfg.Defect == mutate.SureBelieved {
 		return limits.SureFrame
@@ -34,26 +39,30 @@ func (e *Endpoint) least() int {
 	return limits.LeastFrame
 }
 
-// pathLoses notes that a segment is given up for lost. If the same is so for the second time, or time-outs have passed without
-// anything new, and none that is as long has arrived meanwhile, it may be that they no longer can.
+// pathLoses notes that a segment is given up for lost. It throws doubt on the frame length if the
+// segment is lost for the second time, or if timeouts have passed without progress, and if no
+// segment as long has arrived meanwhile.
 func (m *Module) pathLoses(s *session, g *segment) {
 	p, e := &s.path, s.endpoint
-	if p.limit == math.MaxInt || g.cost <= limits.LeastFrame+limits.FrameCost || g.counter <= p.from || m.cfg.Defect == mutate.BlackHole {
+	if p.limit == math.MaxInt || g.cost <= limits.LeastFrame+limits.FrameCost || g.counter <= p.from ||
+		m.cfg.Defect == mutate.BlackHole {
 		return
 	}
 	cost := min(g.cost, p.limit) // of the longest frame that it went in
 	if p.lost++; p.lost == 1 || cost > p.suspect {
 		p.suspect = cost
 	}
-	if p.lost < limits.SizeDoubt || max(int(g.sends), int(s.rtt.backoff)) < limits.SizeDoubt || p.size <= e.least() || p.doubted() {
+	if p.lost < limits.SizeDoubt || max(int(g.sends), int(s.rtt.backoff)) < limits.SizeDoubt ||
+		p.size <= e.least() || p.doubted() {
 		return
 	}
 	p.resume = p.trying
-	p.id, p.sent = m.cfg.Secrets.Uint64(secret.Probe), 0 // an answer to what was asked before says nothing of now
+	// An answer to an earlier question says nothing about now.
+	p.id, p.sent = m.cfg.Secrets.Uint64(secret.Probe), 0
 	e.try(s, p.size)
 }
 
-// trust forgets what was lost: a frame as long as any of it has come.
+// trust forgets the losses: a frame as long as the lost ones has arrived.
 func (p *path) trust() { p.lost, p.suspect = 0, math.MaxInt }
 
 // holdsAfterAll ends a doubt: frames of this length do get through.
@@ -66,7 +75,7 @@ func (e *Endpoint) holdsAfterAll(s *session) {
 	}
 }
 
-// goesDown ends a doubt: frames of this length get through no more.
+// goesDown ends a doubt: frames of this length no longer get through.
 func (e *Endpoint) goesDown(now clock.Time, s *session) {
 	if p := &s.path; p.holds {
 		e.narrower(now, s, p.below)
@@ -76,7 +85,7 @@ func (e *Endpoint) goesDown(now clock.Time, s *session) {
 	e.search(s)
 }
 
-// narrower has frames be shorter, of n bytes that surely get through.
+// narrower shortens the session's frames to n bytes, a length that surely gets through.
 func (e *Endpoint) narrower(now clock.Time, s *session, n int) {
 	e.m.stats.PathDoubts++
 	e.holdTo(s, n)

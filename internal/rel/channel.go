@@ -5,22 +5,23 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// channel is one of an endpoint's two ways to its peer (USNIC-12, USNIC-13). The command channel takes tiny messages,
-// control and ACKs, in smaller frames, and is always served first (USNIC-14, USNIC-15); the data channel takes the rest,
-// and every retransmission (USNIC-21).
+// channel is one of an endpoint's two ways to its peer (USNIC-12, USNIC-13). The command channel
+// takes tiny messages, control and ACKs, in smaller frames, and is always served first
+// (USNIC-14, USNIC-15). The data channel takes the rest, and every retransmission (USNIC-21).
 //
-// Its credits are bytes of the capacity that the peer announced. A frame takes some when it is posted and returns them
-// when it is acknowledged or given up for lost; what is queued counts already, so that whatever is queued may go.
+// Its credits are bytes of the capacity that the peer announced. A frame takes credits when it
+// is posted and returns them when it is acknowledged or given up for lost. Queued segments count
+// already, so that the whole queue may be sent.
 type channel struct {
 	mtu      int         // largest frame that gets through, in bytes
 	most     int         // largest frame that both NICs take, in bytes
-	queue    segmentList // to send; these have no sequence number yet (USNIC-17)
-	open     *segment    // the last one queued that takes more records, nil if none does
+	queue    segmentList // to send; its segments have no sequence number yet (USNIC-17)
+	open     *segment    // the last one queued that takes more records; nil if there is none
 	queued   int         // bytes of capacity that the queue will take
 	inFlight int         // bytes of capacity that posted segments take
 }
 
-// spent is the capacity in use and promised, in bytes.
+// spent returns the capacity in use and promised, in bytes.
 func (c *channel) spent() int { return c.queued + c.inFlight }
 
 // enqueue appends a segment and accounts for it.
@@ -30,7 +31,7 @@ func (c *channel) enqueue(g *segment, bytes int) {
 	c.queue.push(g)
 }
 
-// dequeue takes a segment off the queue again.
+// dequeue takes a segment off the queue.
 func (c *channel) dequeue(g *segment) {
 	if c.open == g {
 		c.open = nil
@@ -45,22 +46,25 @@ func (c *channel) requeue(g *segment) {
 	c.queue.pushFront(g)
 }
 
-// credits reports whether the channel of s may take on a segment of n bytes: together the two stay within what the
-// congestion state allows of the peer's capacity, and each leaves the other its share. One segment may always be on
-// its way, or a tiny capacity would stop everything.
+// credits reports whether the channel of s may take on a segment of n bytes: together the two
+// channels stay within the share of the peer's capacity that the congestion state allows, and
+// each leaves the other its share. One segment may always be in flight, or a tiny capacity would
+// stop everything.
 func (e *Endpoint) credits(s wire.Space, n int) bool {
 	mine, left := e.creditsLeft(s)
 	return mine == 0 || segmentBytes+n <= left
 }
 
-// creditsLeft are the bytes of capacity that the channel of s has spent, and that it may spend besides.
+// creditsLeft returns the bytes of capacity that the channel of s has spent, and how many more
+// it may spend.
 func (e *Endpoint) creditsLeft(s wire.Space) (mine, left int) {
 	mine, other := e.channels[s].spent(), e.channels[1-s].spent()
 	all := e.congestion.window
 	return mine, all - max(other, all/limits.ChannelShare) - mine
 }
 
-// readyFor is how many segments of n record bytes each s takes now, at most so many: none unless ready.
+// readyFor returns how many segments of n record bytes each s takes now, at most most: none
+// unless ready.
 func (e *Endpoint) readyFor(s wire.Space, n, most int) int {
 	if !e.ready(s, n) {
 		return 0
@@ -70,13 +74,13 @@ func (e *Endpoint) readyFor(s wire.Space, n, most int) int {
 	return max(most, 1)
 }
 
-// ready reports whether s takes another segment of n record bytes now: the session is open, the window is, and there are
-// credits (USNIC-19).
+// ready reports whether s takes another segment of n record bytes now: the session is open, the
+// window has room, and there are credits (USNIC-19).
 func (e *Endpoint) ready(s wire.Space, n int) bool {
 	return e.live.send[s].room() > e.channels[s].queue.n && e.credits(s, n)
 }
 
-// refuse notes that ready said no to the owner, and why.
+// refuse notes that ready was false for a request of the owner, and counts the reason.
 func (e *Endpoint) refuse(s wire.Space) {
 	e.blocked = true
 	if e.live.send[s].room() <= e.channels[s].queue.n {
@@ -86,7 +90,8 @@ func (e *Endpoint) refuse(s wire.Space) {
 	}
 }
 
-// toSend puts e on the module's list of endpoints with something to send (USNIC-18, USNIC-32: check_rts).
+// toSend puts e on the module's list of endpoints with something to send (USNIC-18, USNIC-32:
+// check_rts).
 func (e *Endpoint) toSend() {
 	if !e.listed {
 		e.listed = true

@@ -1,27 +1,29 @@
 package rel
 
-// Account is how many segments one user of a module has queued or under way. The owner of a Module keeps one for each of those
-// that share the rooms.
+// Account counts the segments that one user of a module has queued or in flight. The owner of a
+// Module keeps one Account for each user that shares the rooms.
 type Account struct{ segments int }
 
-// Segments is how many there are now.
+// Segments returns their present number.
 func (a *Account) Segments() int { return a.segments }
 
-// Charge has the segments that begin from now on counted in a; nil is no account. Records that go with a segment
-// which has begun already cost nothing: the account that begins it pays.
+// Charge counts the segments that begin from now on in a; nil stands for no account. Records
+// that join an open segment cost nothing: the account that began the segment pays.
 func (m *Module) Charge(a *Account) { m.pool.account = a }
 
-// Shares reports whether a segment charged to a may begin: a has fewer than may begin besides. So one account never gets more than half of
-// all rooms, however slow or dead the peers are; two get a third each, and n leave one part in n+1 to the next that comes. One that is alone is not
-// held up, as with a fixed share.
+// Shares reports whether a segment charged to a may begin: if a has fewer segments than there
+// are vacancies. So one account never gets more than half of all rooms, however slow or dead the
+// peers are. Two accounts get a third each, and n accounts leave one part in n+1 to the next. An
+// account that is alone is not held up, as it would be with a fixed share.
 func (m *Module) Shares(a *Account) bool { return m.sharesAll(a, 1) }
 
-// sharesAll is Shares for n segments that begin together: it holds for the last of them when the others have begun.
+// sharesAll is Shares for n segments that begin together: it holds for the last of them when the
+// others have begun.
 func (m *Module) sharesAll(a *Account, n int) bool {
 	before := a.segments + n - 1
 	return before == 0 || before < m.Vacancies()-(n-1)
 }
 
-// Vacancies is how many more segments may begin, all peers and accounts together, until there are as many as rooms: what
-// is queued will want one.
+// Vacancies returns how many more segments may begin, of all peers and accounts together, until
+// there are as many as rooms. Queued segments count, because each will need a room.
 func (m *Module) Vacancies() int { return m.cfg.Rooms - m.reserve - m.pool.inUse }

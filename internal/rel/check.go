@@ -11,13 +11,13 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// CheckStatus is how a connectivity check stands.
+// CheckStatus is the state of a connectivity check.
 type CheckStatus uint8
 
 const (
 	CheckNone    CheckStatus = iota // none was asked for
-	CheckRunning                    // not all answers are there
-	CheckOK                         // frames of both sizes get through, both ways
+	CheckRunning                    // some answers have not arrived
+	CheckOK                         // frames of both sizes get through, in both directions
 	CheckFailed                     // the text says which do not
 )
 
@@ -25,9 +25,10 @@ func (s CheckStatus) String() string {
 	return [...]string{"none", "running", "ok", "failed"}[s]
 }
 
-// check is a connectivity check (USNIC-61): probes in two sizes, the smallest and one that fills a frame of the data
-// channel, each sent every ProbeEvery until it is answered, limits.CheckTries times at most. A path that carries small
-// frames but no large ones has an MTU smaller than one end believes, and that is worth a message of its own.
+// check is a connectivity check (USNIC-61): probes in two sizes, the smallest and one that fills
+// a frame of the data channel. Each is sent every ProbeEvery until it is answered,
+// limits.CheckTries times at most. A path that carries small frames but no large ones has an MTU
+// smaller than one end believes, and that is worth a message of its own.
 type check struct {
 	status CheckStatus
 	tries  uint8
@@ -40,19 +41,20 @@ type check struct {
 
 func (c *check) running() bool { return c.status == CheckRunning }
 
-// Check begins a connectivity check, opening a session first if there is none. CheckResult tells the outcome.
+// Check begins a connectivity check, opening a session first if there is none. CheckResult
+// returns the outcome.
 func (e *Endpoint) Check(now clock.Time) {
-	id := e.m.cfg.Secrets.Uint64(secret.Probe) | 1 // not keepalive
+	id := e.m.cfg.Secrets.Uint64(secret.Probe) | 1 // odd, so that it differs from keepalive
 	e.check = check{status: CheckRunning, id: id, nextAt: now}
 	if e.opened(now) {
 		e.book(now, e.checkTimer(now))
 	}
 }
 
-// CheckResult returns how the last check stands, and the reason if it failed.
+// CheckResult returns the state of the last check, and the reason if it failed.
 func (e *Endpoint) CheckResult() (CheckStatus, string) { return e.check.status, e.check.text }
 
-// checkTimer has the probes sent that are due and returns when to look again.
+// checkTimer requests the probes that are due and returns when to look again.
 func (e *Endpoint) checkTimer(now clock.Time) clock.Time {
 	c := &e.check
 	if !c.running() {
@@ -72,20 +74,22 @@ func (e *Endpoint) checkTimer(now clock.Time) clock.Time {
 	return c.nextAt
 }
 
-// sendChecks sends the probes that are not answered.
+// sendChecks sends the unanswered probes.
 func (m *Module) sendChecks(s *session, out Frames) bool {
 	e := s.endpoint
 	c := &e.check
 	sizes := [2]int{wire.ProbeLen, e.largestProbe()}
 	for i, size := range sizes {
-		if c.running() && !c.got[i] && !m.sendProbe(s, s.addr, wire.KindProbe, wire.Probe{ID: c.id + uint64(i), Size: uint32(size)}, out) {
+		if c.running() && !c.got[i] && !m.sendProbe(s, s.addr, wire.KindProbe,
+			wire.Probe{ID: c.id + uint64(i), Size: uint32(size)}, out) {
 			return false
 		}
 	}
 	return true
 }
 
-// receiveProbeReply takes the answer to a probe; that to a keepalive which asks about nothing has done its work by arriving.
+// receiveProbeReply takes the answer to a probe. A plain keepalive needs no more: the arrival of
+// its answer is enough.
 func (m *Module) receiveProbeReply(now clock.Time, from netip.AddrPort, s *session, body []byte) {
 	e := s.endpoint
 	p, err := wire.ParseProbe(body)
@@ -118,11 +122,14 @@ func (c *check) fail(e *Endpoint) {
 	c.status = CheckFailed
 	switch {
 	case c.got[0]:
-		c.text = fmt.Sprintf("%s: small frames get through, frames of %d bytes do not: the path has a smaller MTU than both ends", who, c.size)
+		c.text = fmt.Sprintf(
+			"%s: small frames get through, frames of %d bytes do not: the path has a smaller MTU than both ends", who, c.size)
 	case c.got[1]:
-		c.text = fmt.Sprintf("%s: frames of %d bytes get through, small ones do not: something on the path filters them", who, c.size)
+		c.text = fmt.Sprintf(
+			"%s: frames of %d bytes get through, small ones do not: something on the path filters them", who, c.size)
 	default:
-		c.text = fmt.Sprintf("%s: neither small frames nor large ones get through: the NIC is down, elsewhere, behind a filter, or refuses this one", who)
+		c.text = fmt.Sprintf(
+			"%s: neither small frames nor large ones get through: the NIC is down, elsewhere, behind a filter, or refuses this one", who)
 	}
 }
 

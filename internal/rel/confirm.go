@@ -8,27 +8,30 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// Over a Reliable link a segment counts as acknowledged when its frame is committed. Of a message in one frame nothing more needs to be
-// known: the frame comes before the end of the session, with all that was sent before it, or neither it nor anything behind it does. A
-// message in several frames can be cut in two: its first frame was matched, later messages have overtaken the rest, and then the peer gives
-// the session up. So a fragment with Confirm is not finished before the peer has answered a probe that left behind its last frame:
+// Over a Reliable link a segment counts as acknowledged when its frame is committed. For a
+// message in one frame this suffices: the frame arrives before the end of the session, with
+// everything sent before it, or neither it nor anything after it arrives. A message in several
+// frames can be cut in two: its first frame was matched, later messages have overtaken the rest,
+// and then the peer gives the session up. So a fragment with Confirm is finished only when the
+// peer has answered a probe that left after its last frame:
 //
 //	sender    piece ─ piece ─ last piece ─ probe ─────────────────► finished: Released
 //	receiver      piece ─ piece ─ last piece ─ probe ─► reply ─────┘
-//	                                            └ or the session is over here: no reply, the session ends, Released with the reason
+//	                                            └ or the session is over here: no reply,
+//	                                              the session ends, Released with the reason
 //
-// One probe is under way at a time, and asks about all that was committed before it.
+// At most one probe is in flight. It asks about everything that was committed before it.
 type confirming struct {
 	fragments []*Fragment // committed whole and not confirmed, oldest first
 	underway  bool        // a probe that asks about fragments has not been answered
-	asked     int         // so many of them it asks about
-	id        uint64      // of it, or of the last
+	asked     int         // how many of them it asks about
+	id        uint64      // of that probe, or of the last one
 }
 
-// confirmProbe marks the ids of probes that ask so.
+// confirmProbe marks the ids of such probes.
 const confirmProbe = 1 << 63
 
-// unconfirmed has f, whose last piece was committed, wait until the peer has all of it.
+// unconfirmed makes f, whose last piece was committed, wait until the peer has all of it.
 func (m *Module) unconfirmed(s *session, f *Fragment) {
 	if s.confirming == nil {
 		s.confirming = &confirming{id: confirmProbe}
@@ -40,7 +43,7 @@ func (m *Module) unconfirmed(s *session, f *Fragment) {
 	}
 }
 
-// waits reports whether a fragment does.
+// waits reports whether a fragment waits for confirmation.
 func (c *confirming) waits() bool { return c != nil && len(c.fragments) > 0 }
 
 // asks reports whether a probe that asks about fragments has not been answered.
@@ -56,7 +59,8 @@ func (c *confirming) ask() uint64 {
 	return c.id
 }
 
-// confirmed takes the answer to a probe: the fragments that the last one asked about have arrived.
+// confirmed takes the answer to a probe: the fragments that the last probe asked about have
+// arrived.
 func (m *Module) confirmed(now clock.Time, s *session, id uint64) {
 	c := s.confirming
 	if c == nil || !c.underway || id != c.id {
@@ -73,7 +77,7 @@ func (m *Module) confirmed(now clock.Time, s *session, id uint64) {
 	m.tellFinished(now)
 }
 
-// forget takes out a fragment that was withdrawn.
+// forget removes a fragment that was withdrawn.
 func (c *confirming) forget(f *Fragment) {
 	if c == nil {
 		return
@@ -86,7 +90,7 @@ func (c *confirming) forget(f *Fragment) {
 	}
 }
 
-// audit looks whether each fragment that waits is, or will be, asked about.
+// audit checks that a probe asks, or will ask, about each waiting fragment.
 func (c *confirming) audit(e *Endpoint) error {
 	if c.waits() && !c.underway && e.duties&dutyProbe == 0 {
 		return fmt.Errorf("%d fragments are not confirmed, and no probe asks about them", len(c.fragments))
@@ -94,7 +98,8 @@ func (c *confirming) audit(e *Endpoint) error {
 	return nil
 }
 
-// mustConfirm reports whether a fragment whose pieces have all left waits for the peer's word.
+// mustConfirm reports whether a fragment whose pieces have all left waits for the peer's
+// confirmation.
 func (m *Module) mustConfirm(e *Endpoint, f *Fragment) bool {
 	return f.Confirm && e.live != nil && e.live.reliable && m.cfg.Defect != mutate.CommittedBelieved
 }

@@ -9,31 +9,33 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A datagram is admitted and opened as every frame of its session, and that is all: it has no number, is not acknowledged and not sent
-// again. One that is longer than a frame of its path goes in pieces. The receiver puts them together, and gives the datagram up whole
-// when one is missing for too long:
+// A datagram is admitted and opened as every frame of its session, and that is all: it has no
+// number, is not acknowledged and not retransmitted. One that is longer than a frame of its path
+// goes in pieces. The receiver joins them, and gives the whole datagram up if one is missing for
+// too long:
 //
-//	SendDatagram ─────────────────────► frames of the session ═══► whole in one frame ──────────► Handler.Datagram
-//	   │ the driver takes no more          ▲                  ═══► a piece: joining ─► whole ───►
-//	   ▼                                   │                                   └─ DatagramPatience: incomplete, forgotten
+//	SendDatagram ────────────────► frames of the session ═══► whole in one frame ────────► Handler.Datagram
+//	   │ the driver takes no more       ▲                ═══► a piece: joining ─► whole ─►
+//	   ▼                                │                             └─ DatagramPatience: incomplete, forgotten
 //	Datagram ─► waiting ─► SendDatagrams, Progress
 //
-// A datagram that arrives twice does not exist: each of its frames has a packet counter, which is taken once.
+// No datagram arrives twice: each of its frames has a packet counter, which is taken once.
 
-// waitingDatagram is a datagram that has yet to leave.
+// waitingDatagram is a datagram that has not left yet.
 type waitingDatagram struct {
 	session *session
 	id      uint32
 	service uint8
 	buf     [1][]byte
 	n       int // bytes
-	sent    int // of them that have left in pieces
-	piece   int // how long these are, once one has left
+	sent    int // bytes that have left in pieces
+	piece   int // length of these pieces, once one has left
 }
 
-// Datagram returns room for a datagram of n bytes to a service of the peer, which the caller writes at once; it leaves with
-// SendDatagrams or the next Progress. Datagram returns nil if n is more than wire.MaxDatagram, if there is no session, which it does not open, or if too many wait
-// already; each is counted.
+// Datagram returns room for a datagram of n bytes to a service of the peer, which the caller
+// writes at once. It leaves with SendDatagrams or the next Progress. Datagram returns nil if n
+// is more than wire.MaxDatagram, if there is no session (it does not open one), or if too many
+// datagrams wait already. Each cause is counted.
 func (e *Endpoint) Datagram(service uint8, n int) []byte {
 	if !e.mayDatagram(n) {
 		return nil
@@ -42,8 +44,9 @@ func (e *Endpoint) Datagram(service uint8, n int) []byte {
 	return e.m.awaitDriver(&w)
 }
 
-// SendDatagram is Datagram for what lies in parts, n bytes together: it is put into the driver's frames at once, from where it lies, and leaves with
-// SendDatagrams or the next Progress. What the driver does not take waits in a copy. It reports whether the datagram leaves.
+// SendDatagram is Datagram for data in parts, n bytes together. It copies them straight into the
+// driver's frames, which leave with SendDatagrams or the next Progress. If the driver does not
+// take the datagram, it waits in a copy. SendDatagram reports whether the datagram leaves.
 func (e *Endpoint) SendDatagram(service uint8, n int, parts [][]byte, out Frames) bool {
 	if !e.mayDatagram(n) {
 		return false
@@ -77,10 +80,12 @@ func (e *Endpoint) mayDatagram(n int) bool {
 	return false
 }
 
-// Crowded reports whether so many datagrams wait that none more may, to this peer or to all: SendDatagrams or Progress may make room.
+// Crowded reports whether so many datagrams wait, to this peer or to all, that no more are
+// taken. SendDatagrams or Progress may make room.
 func (e *Endpoint) Crowded() bool {
 	m := e.m
-	return e.live != nil && len(m.waiting) > 0 && (len(m.waiting) >= limits.DatagramsWaitingInAll || m.waitingFor(e.live) >= limits.DatagramsWaiting)
+	return e.live != nil && len(m.waiting) > 0 &&
+		(len(m.waiting) >= limits.DatagramsWaitingInAll || m.waitingFor(e.live) >= limits.DatagramsWaiting)
 }
 
 func (m *Module) newDatagram(s *session, service uint8, n int) waitingDatagram {
@@ -88,14 +93,14 @@ func (m *Module) newDatagram(s *session, service uint8, n int) waitingDatagram {
 	return waitingDatagram{session: s, id: m.datagramID, service: service, n: n}
 }
 
-// awaitDriver has a datagram wait until the driver takes it, and returns the room for its bytes.
+// awaitDriver queues a datagram until the driver takes it, and returns the room for its bytes.
 func (m *Module) awaitDriver(w *waitingDatagram) []byte {
 	w.buf[0] = m.pool.buffer(w.n)[:w.n]
 	m.waiting = append(m.waiting, *w)
 	return w.buf[0]
 }
 
-// waitingFor is how many datagrams wait for the peer of a session.
+// waitingFor returns how many datagrams wait for the peer of a session.
 func (m *Module) waitingFor(s *session) (n int) {
 	for i := range m.waiting {
 		if m.waiting[i].session == s {
@@ -105,9 +110,10 @@ func (m *Module) waitingFor(s *session) (n int) {
 	return n
 }
 
-// SendDatagrams lets the datagrams leave that there are, with nothing else, as far as the driver takes them, and returns how many it has dealt with.
+// SendDatagrams sends the waiting datagrams and nothing else, as far as the driver takes them,
+// and returns how many have left or were dropped.
 func (m *Module) SendDatagrams(now clock.Time, out Flusher) (work int) {
-	if m.staged+len(m.waiting) == 0 { // mostly: then it costs the caller no call
+	if m.staged+len(m.waiting) == 0 { // the usual case, inlined so that it costs no call
 		return 0
 	}
 	return m.flushDatagrams(now, out)
@@ -121,7 +127,7 @@ func (m *Module) flushDatagrams(now clock.Time, out Flusher) (work int) {
 	return work - len(m.waiting)
 }
 
-// sendDatagrams lets the datagrams leave that wait, as far as the driver takes them.
+// sendDatagrams sends the waiting datagrams, as far as the driver takes them.
 func (m *Module) sendDatagrams(out Frames) {
 	left := m.waiting[:0]
 	for i := range m.waiting {
@@ -140,8 +146,8 @@ func (m *Module) sendDatagrams(out Frames) {
 	m.waiting = left
 }
 
-// sendDatagram sends what is left of a datagram, whose bytes lie in parts, in as many frames as its path needs. It returns false if the driver takes no
-// more.
+// sendDatagram sends the rest of a datagram, whose bytes lie in parts, in as many frames as its
+// path needs. It returns false if the driver takes no more.
 func (m *Module) sendDatagram(w *waitingDatagram, parts [][]byte, out Frames) bool {
 	s := w.session
 	if !m.finishes(s, out) {
@@ -150,7 +156,9 @@ func (m *Module) sendDatagram(w *waitingDatagram, parts [][]byte, out Frames) bo
 	most := (s.path.size - wire.OuterLen - wire.DatagramLen - s.packets.tagLen()) / wire.PartUnit * wire.PartUnit
 	piece := wire.DatagramPiece(w.n, most)
 	if w.sent > 0 {
-		piece = min(piece, w.piece) // the path may carry more by now: zeros make no piece longer than those before it
+		// The path may carry more by now, and then the last piece would be filled up with zeros to
+		// more than the length of those before it.
+		piece = min(piece, w.piece)
 	}
 	w.piece = piece
 	from := Fragment{Parts: parts}
@@ -177,12 +185,12 @@ func (m *Module) sendDatagram(w *waitingDatagram, parts [][]byte, out Frames) bo
 	}
 }
 
-// joining is a datagram of which some pieces have come.
+// joining is a datagram of which some pieces have arrived.
 type joining struct {
 	assembly
 	id      uint32
 	service uint8
-	until   clock.Time // given up then
+	until   clock.Time // it is given up then
 }
 
 // receiveDatagram takes a datagram or a piece of one.
@@ -221,8 +229,10 @@ func (m *Module) handOver(now clock.Time, s *session, service uint8, payload []b
 	m.handler.Datagram(now, s.endpoint, service, payload)
 }
 
-// joiningOf finds what has come of a datagram, or begins with it. A peer that begins too many loses its oldest one. Where all peers
-// together have too many, the one that has most of them loses its oldest, if that leaves it as many as this one has then; else there is no room.
+// joiningOf returns the arrived part of a datagram, and begins it if d is its first piece. A
+// peer that begins too many loses its oldest one. If all peers together have too many, the peer
+// that has most of them loses its oldest, if that still leaves it as many as this peer has then.
+// Otherwise there is no room.
 func (m *Module) joiningOf(now clock.Time, s *session, d *wire.Datagram) *joining {
 	oldest := -1
 	for i, j := range m.joinings {
@@ -254,7 +264,7 @@ func (m *Module) joiningOf(now clock.Time, s *session, d *wire.Datagram) *joinin
 	return j
 }
 
-// greediest finds the oldest datagram of the peer that has most of those which are put together.
+// greediest returns the index of the oldest joining of the peer that has most of them.
 func (m *Module) greediest() (most int) {
 	for i, j := range m.joinings {
 		if j.session.joining > m.joinings[most].session.joining {
@@ -278,14 +288,14 @@ func (m *Module) forgetJoining(i int) {
 	m.joinings = slices.Delete(m.joinings, i, i+1)
 }
 
-// expireDatagrams gives up what has waited too long for a piece.
+// expireDatagrams gives up the datagrams that have waited too long for a piece.
 func (m *Module) expireDatagrams(now clock.Time) {
 	for len(m.joinings) > 0 && now >= m.joinings[0].until {
 		m.giveUpJoining(0)
 	}
 }
 
-// datagramsUntil is when the first of them is given up.
+// datagramsUntil returns when the first of them is given up.
 func (m *Module) datagramsUntil() clock.Time {
 	if len(m.joinings) == 0 {
 		return clock.Never
@@ -293,7 +303,8 @@ func (m *Module) datagramsUntil() clock.Time {
 	return m.joinings[0].until
 }
 
-// forgetDatagrams forgets what has come in a session: none of its datagrams is handed over when it is over.
+// forgetDatagrams forgets the pieces that arrived in a session: when it is over, none of its
+// datagrams is handed over.
 func (m *Module) forgetDatagrams(s *session) {
 	for i := len(m.joinings) - 1; i >= 0; i-- {
 		if m.joinings[i].session == s {

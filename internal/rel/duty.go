@@ -5,13 +5,13 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// duty is a frame without sequence that an endpoint owes its peer. Duties are discharged at the end of a Progress, ACKs
-// first, so that several causes in one poll make one frame.
+// duty is a frame without sequence that an endpoint owes its peer. Duties are discharged at the
+// end of a Progress, ACKs first, so that several causes in one poll make one frame.
 type duty uint16
 
 const (
 	dutyAck        duty = 1 << iota // an explicit acknowledgement
-	dutyHello                       // a Hello of the attempt under way
+	dutyHello                       // a Hello of the current attempt
 	dutyAnswerNext                  // a HelloAck from a half-open session
 	dutyAnswerLive                  // a HelloAck from the open one
 	dutyProbe                       // a keepalive, which may ask about fragments
@@ -19,7 +19,7 @@ const (
 	dutyCheck                       // the two probes of the connectivity check
 	dutyPath                        // the probes of the path's MTU
 	dutyPhase                       // the probe of a phase of keys
-	dutyRoam                        // the probe of a new address of the peer's
+	dutyRoam                        // the probe of a new address of the peer
 	dutyRekey                       // a message of a handshake inside the session
 )
 
@@ -31,8 +31,8 @@ func (e *Endpoint) owe(d duty) {
 	e.duties |= d
 }
 
-// discharge does what e owes, in the order of the bits. It returns false if the driver takes no more; what is left stays
-// owed. Duties that have lost their session are dropped.
+// discharge sends the frames that e owes, in the order of the bits. It returns false if the
+// driver takes no more; the rest stays owed. Duties that have lost their session are dropped.
 func (m *Module) discharge(now clock.Time, e *Endpoint, out Frames) bool {
 	for e.duties != 0 {
 		d := e.duties & -e.duties

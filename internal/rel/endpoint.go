@@ -11,29 +11,33 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Endpoint is a Module's end of the connection with one peer NIC. It lives as long as the Module and has one session
-// after another.
+// Endpoint is a Module's end of the connection with one peer NIC. It lives as long as the Module
+// and has one session after another.
 type Endpoint struct {
-	Owner any // the owner's own
+	Owner any // for the owner's use
 
 	m    *Module
 	nic  uint64 // 0 until known
 	addr netip.AddrPort
 
-	local     netip.Addr     // of this host, where the peer at addr has reached us last; invalid if that is not known
-	elsewhere netip.AddrPort // from which frames of its last session have come that were not taken; invalid if none have
+	// The address of this host at which the peer at addr has reached us last; invalid if
+	// unknown.
+	local netip.Addr
+	// The address from which frames of its last session came that were dropped; invalid if there
+	// is none.
+	elsewhere netip.AddrPort
 
-	incarnation uint64 // of the last session that opened; earlier ones are over for good
+	incarnation uint64 // of the last session that opened; earlier ones are over
 	helloSeen   uint64 // packet counter of the Hello that opened it
 
 	live      *session // open, nil if none is
-	next      *session // half open, at addr, and told by the Hellos of an attempt; nil if none is
-	answering *session // half open, whose Hello is to be answered; nil if there is none
+	next      *session // half open, at addr, announced by the Hellos of an attempt; nil if none is
+	answering *session // half open; its Hello is to be answered; nil if there is none
 
 	channels   [wire.Spaces]channel
 	congestion congestion
 	pace       pace
-	fragments  []*Fragment // under way
+	fragments  []*Fragment // posted and not Released
 	ids        fragmentIDs
 
 	listed   bool // on the module's list of endpoints with something to send
@@ -41,44 +45,45 @@ type Endpoint struct {
 	homeless bool // on the module's list of endpoints that wait for rooms
 	noticed  bool // on the module's list of endpoints that are newly watched
 	blocked  bool // a Reserve or Post was refused
-	mute     bool // the peer said goodbye, so that late frames of its do not call for a session
+	mute     bool // the peer said goodbye, so its late frames do not ask for a session
 	overrun  bool // its control backlog is full; to be cut off
-	known    bool // in the module's table of peers; strangers get there when their session opens
+	known    bool // in the module's table of peers; strangers enter it when their session opens
 
 	attempt attempt
-	calls   int // bytes of frames of no session, for which an attempt may be made
+	calls   int // bytes of frames of no session, which may cause an attempt
 
-	duties   duty
-	owed     uint8         // of replies
-	tag      uint8         // bytes of it on every frame
-	replies  [4]wire.Probe // ProbeReplies owed: to the three of a try, or two of a check, and a keepalive
+	duties duty
+	owed   uint8 // number of replies owed
+	tag    uint8 // bytes of the tag on every frame
+	// ProbeReplies owed: to the three probes of a try, or two of a check, and to a keepalive.
+	replies  [4]wire.Probe
 	check    check
 	room     int32 // of the session timer, in the night hotel
 	watch    int32
-	heard    clock.Time // when the last frame of its session came
-	attended clock.Time // since when its silence counts, unless it has been heard since
+	heard    clock.Time // when the last frame of its session arrived
+	attended clock.Time // since then its silence counts, unless it has been heard since
 	probedAt clock.Time
 	timerAt  clock.Time // when the session timer goes off
 
-	key         trust.PublicKey // static: proved by the session, or told by the configuration
+	key         trust.PublicKey // static: proved by the session, or given by the configuration
 	certificate []byte
 	keyKnown    bool
 	proved      bool
 }
 
-// NIC is the peer's id, 0 as long as it is not known.
+// NIC returns the peer's id, 0 as long as it is unknown.
 func (e *Endpoint) NIC() uint64 { return e.nic }
 
-// Addr is where the peer is.
+// Addr returns the peer's address.
 func (e *Endpoint) Addr() netip.AddrPort { return e.addr }
 
-// Incarnation is the peer's, of its last session with us; 0 before the first.
+// Incarnation returns the peer's incarnation in its last session with us; 0 before the first.
 func (e *Endpoint) Incarnation() uint64 { return e.incarnation }
 
 // Up reports whether a session is open.
 func (e *Endpoint) Up() bool { return e.live != nil }
 
-// RTT is the smoothed time to the peer and back, 0 if it is not known.
+// RTT returns the smoothed round-trip time to the peer, 0 if it is not known.
 func (e *Endpoint) RTT() time.Duration {
 	if e.live == nil {
 		return 0
@@ -86,7 +91,8 @@ func (e *Endpoint) RTT() time.Duration {
 	return e.live.rtt.smooth
 }
 
-// Capacity is how many bytes of frames may be under way to the peer's NIC, over all that send to it, as that says; 0 without a session.
+// Capacity returns how many bytes of frames may be in flight to the peer's NIC, from all senders
+// together, as the peer announced; 0 without a session.
 func (e *Endpoint) Capacity() uint64 {
 	if e.live == nil {
 		return 0
@@ -94,8 +100,8 @@ func (e *Endpoint) Capacity() uint64 {
 	return e.live.peer.ReceiveCapacity
 }
 
-// MaxRecord is the longest record, in bytes, that a segment of s takes in one frame. It changes with what is known of the
-// path.
+// MaxRecord returns the longest record, in bytes, that a segment of s takes in one frame. It
+// changes with the knowledge of the path.
 func (e *Endpoint) MaxRecord(s wire.Space) int {
 	mtu := e.m.channelMTU(s)
 	if e.live != nil {
@@ -104,13 +110,13 @@ func (e *Endpoint) MaxRecord(s wire.Space) int {
 	return min(mtu-e.overhead(), wire.MaxRecord)
 }
 
-// tagLen is how many bytes of a frame are its tag.
+// tagLen returns how many bytes of a frame are its tag.
 func (e *Endpoint) tagLen() int { return int(e.tag) }
 
-// overhead is how many bytes of a data frame are not records.
+// overhead returns how many bytes of a data frame are not records.
 func (e *Endpoint) overhead() int { return dataHead + e.tagLen() }
 
-// mostRecord is the longest record, in bytes, that a segment of s takes at all.
+// mostRecord returns the longest record, in bytes, that a segment of s takes at all.
 func (e *Endpoint) mostRecord(s wire.Space) int {
 	mtu := e.m.channelMTU(s)
 	if e.live != nil {
@@ -119,7 +125,7 @@ func (e *Endpoint) mostRecord(s wire.Space) int {
 	return min(mtu-e.overhead(), wire.MaxRecord)
 }
 
-// opened reports whether there is a session to send in, and sets about one if not.
+// opened reports whether a session is open. If none is, it begins an attempt at one.
 func (e *Endpoint) opened(now clock.Time) bool {
 	if e.live != nil {
 		e.attend(now)
@@ -130,11 +136,11 @@ func (e *Endpoint) opened(now clock.Time) bool {
 	return false
 }
 
-// Reserve returns room for one record of n bytes, at most MaxRecord(s), which the caller writes at once. A longer one, up to
-// what both NICs take, goes in parts. It goes out with
-// the next Progress, in one segment with the records before it if they fit (USNIC-22, USNIC-26), and is kept until it is
-// acknowledged. Reserve returns nil if the session is not open (then it is being opened), the window is full or the
-// credits are spent; Writable will follow.
+// Reserve returns room for one record of n bytes, at most MaxRecord(s), which the caller writes
+// at once. A longer record, up to the limit of both NICs, goes in parts. The record leaves with
+// the next Progress, in one segment with the records before it if they fit (USNIC-22, USNIC-26),
+// and is kept until it is acknowledged. Reserve returns nil if the session is not open (then it
+// is being opened), the window is full or the credits are spent; Writable will follow.
 func (e *Endpoint) Reserve(now clock.Time, s wire.Space, n int) []byte {
 	if n > e.mostRecord(s) {
 		panic(fmt.Sprintf("rel: a record of %d bytes does not fit a %v segment of %d", n, s, e.mostRecord(s)))
@@ -157,13 +163,15 @@ func (e *Endpoint) reserve(s wire.Space, n int) []byte {
 	return e.newSegment(s, n)
 }
 
-// Control is Reserve in the command space for what must not be refused: it returns nil only if the session is not open.
-// Where Reserve would say no, the record waits in a backlog. Its bound, limits.ControlBacklog segments, cannot be reached
-// by a peer that keeps to the protocol, whose records ask for a bounded number of answers; one that does is cut off with
-// ErrOverrun at the next Progress.
+// Control is Reserve in the command space for records that must not be refused: it returns nil
+// only if the session is not open. If Reserve would refuse, the record waits in a backlog of at
+// most limits.ControlBacklog segments. A peer that keeps to the protocol cannot fill it, because
+// its records ask for a bounded number of answers. A peer that does is cut off with ErrOverrun
+// at the next Progress.
 func (e *Endpoint) Control(now clock.Time, n int) []byte {
 	if n > e.mostRecord(wire.Command) {
-		panic(fmt.Sprintf("rel: a control record of %d bytes does not fit a segment of %d", n, e.mostRecord(wire.Command)))
+		panic(fmt.Sprintf("rel: a control record of %d bytes does not fit a segment of %d",
+			n, e.mostRecord(wire.Command)))
 	}
 	if e.live == nil {
 		return nil
@@ -180,7 +188,8 @@ func (e *Endpoint) Control(now clock.Time, n int) []byte {
 	return b
 }
 
-// Notice is Control for a record that may be left out: it also returns nil if half of the backlog is in use.
+// Notice is Control for a record that may be left out: it also returns nil if half of the
+// backlog is in use.
 func (e *Endpoint) Notice(now clock.Time, n int) []byte {
 	if e.channels[wire.Command].queue.n >= limits.ControlBacklog/2 {
 		return nil
@@ -188,7 +197,7 @@ func (e *Endpoint) Notice(now clock.Time, n int) []byte {
 	return e.Control(now, n)
 }
 
-// overflow has the endpoint cut off and lets the caller write where nothing is read.
+// overflow makes the next Progress cut the endpoint off, and returns memory that is never read.
 func (e *Endpoint) overflow(n int) []byte {
 	e.overrun = true
 	e.toSend()
@@ -198,8 +207,8 @@ func (e *Endpoint) overflow(n int) []byte {
 	return e.m.scratch[:n]
 }
 
-// Room is for how many bytes, n at least, Reserve has room in one segment of s, in one frame: what is left of the open one,
-// or all of a new one.
+// Room returns for how many bytes, at least n, Reserve has room in one segment of s, in one
+// frame: the rest of the open one, or all of a new one.
 func (e *Endpoint) Room(s wire.Space, n int) int {
 	c := &e.channels[s]
 	if g := c.open; g != nil && e.live != nil {
@@ -210,7 +219,8 @@ func (e *Endpoint) Room(s wire.Space, n int) int {
 	return e.MaxRecord(s)
 }
 
-// coalesce returns room for n bytes in the open segment of s, nil if there is none or it is too full.
+// coalesce returns room for n bytes in the open segment of s, nil if there is none or it is too
+// full.
 func (e *Endpoint) coalesce(s wire.Space, n int) []byte {
 	c := &e.channels[s]
 	g, most := c.open, c.mtu-e.overhead()
@@ -233,12 +243,14 @@ func (e *Endpoint) newSegment(s wire.Space, n int) []byte {
 	return g.buf[:n:n]
 }
 
-// Heard is when the last frame of the peer's session came; what was not listened for is no silence.
+// Heard returns when the last frame of the peer's session arrived. While this module is not
+// polled, time does not count as silence.
 func (e *Endpoint) Heard() clock.Time { return e.heard }
 
-// Watch adds n, +1 or −1, to the number of things that wait for this peer without anything under way to it: a named
-// receive, a request that awaits permission. While there are any, the peer is probed when it is silent; without a session,
-// the next Progress sets about one.
+// Watch adds n, +1 or −1, to the number of operations that wait for this peer without anything
+// in flight to it: a named receive, a request that awaits permission. While there are any, the
+// peer is probed when it is silent. Without a session, the next Progress begins an attempt at
+// one.
 func (e *Endpoint) Watch(n int) {
 	e.watch += int32(n)
 	if e.watch < 0 {
@@ -250,10 +262,11 @@ func (e *Endpoint) Watch(n int) {
 	}
 }
 
-// Watching is one thing that waits for a peer, or for none (decision 7). The zero value waits for none.
+// Watching is one operation's wait for a peer, or for none (decision 7). The zero value waits
+// for none.
 type Watching struct{ peer *Endpoint }
 
-// On waits for a peer, and no longer for another; nil is none.
+// On waits for e instead of the peer before; nil is none.
 func (w *Watching) On(e *Endpoint) {
 	if w.peer == e {
 		return
@@ -275,7 +288,7 @@ func (w *Watching) Off() {
 // Of reports whether it waits for that peer.
 func (w *Watching) Of(e *Endpoint) bool { return w.peer == e }
 
-// writable tells the owner, once, that what was refused may be tried again.
+// writable tells the owner, once, that a refused request may be tried again.
 func (e *Endpoint) writable(now clock.Time) {
 	if e.blocked && e.live != nil && (e.ready(wire.Command, 0) || e.ready(wire.Data, 0)) {
 		e.blocked = false

@@ -2,16 +2,19 @@ package rel
 
 import "github.com/weftnet/weft/internal/wire"
 
-// A link that hands the kernel frames of one length together ends a batch with a shorter one. So a message of a few frames is cut evenly, and its last frame is
-// filled up:
+// A link that hands the kernel frames of one length together ends a batch with a shorter one. So
+// a message of a few frames is cut evenly, and its last frame is filled up:
 //
-//	cut as long as can be   ├header┤├─── payload ───┤ ├header┤├─── payload ───┤ ├header┤├─ payload ─┤          a batch ends here
-//	cut evenly              ├header┤├── payload ──┤   ├header┤├── payload ──┤   ├Void┤├header┤├ payload ┤      the next message goes along
+//	cut as long as possible  ├header┤├─── payload ───┤ ├header┤├─── payload ───┤ ├header┤├─ payload ─┤
+//	                         a batch ends here
+//	cut evenly               ├header┤├── payload ──┤   ├header┤├── payload ──┤   ├Void┤├header┤├ payload ┤
+//	                         the next message goes along
 //
-// Of 4 KiB, each message was a batch of three frames before.
+// Before, each message of 4 KiB was a batch of three frames.
 
-// EvenPieceLen is how many payload bytes each piece of n carries behind the header of type t, the last perhaps fewer, where all frames are to be of one
-// length: see Fragment.Piece. They are as many pieces as there have to be.
+// EvenPieceLen returns how many payload bytes each piece of a message of n bytes carries behind
+// the header of type t, the last perhaps fewer, if all frames are to have one length: see
+// Fragment.Piece. The number of pieces stays the least possible.
 func (e *Endpoint) EvenPieceLen(t wire.Type, n int) int { return evenPiece(n, e.PieceLen(t)) }
 
 func evenPiece(n, most int) int {
@@ -20,14 +23,16 @@ func evenPiece(n, most int) int {
 		return most
 	}
 	piece := (n + pieces - 1) / pieces
-	for lacks := piece*pieces - n; lacks > 0 && lacks < wire.RecordLen; lacks += pieces { // a Void is no shorter
+	// A Void is no shorter than wire.RecordLen.
+	for lacks := piece*pieces - n; lacks > 0 && lacks < wire.RecordLen; lacks += pieces {
 		piece++
 	}
 	return min(piece, most)
 }
 
-// filler is how many bytes of a Void go before the next piece, of n bytes, so that its frame is as long as those of the pieces before it, which have so many
-// bytes each: none if it is not the last piece, or if too few are lacking.
+// filler returns how many bytes of a Void go before the next piece, of n bytes, so that its
+// frame is as long as those of the pieces before it, which have each bytes. It returns 0 if it
+// is not the last piece, or if too few bytes are lacking.
 func (f *Fragment) filler(n, each int) int {
 	lacks := each - n
 	if each != f.Piece || f.Next == 0 || f.Next+uint64(n) < f.Length || lacks < wire.RecordLen {

@@ -6,28 +6,32 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// The pieces of a long message come one after the other, so that after one it is known what the next will say: number, fragment and
-// offset. If a frame says just that, its payload is put where it belongs while its checksum is made, in one pass over it:
+// The pieces of a long message come one after the other, so each one predicts the next: its
+// number, fragment and offset. If a frame matches, its payload is put where it belongs while its
+// checksum is computed, in one pass over it:
 //
 //	frame   │ outer │ inner: next number │ chunk: same fragment, next offset │ payload │ tag
 //	                  └───────────── as expected ────────────────────┘          │        └ good? it counts
 //	                                                              memory ◄──────┘          else it never came
 //
-// If the tag is bad the bytes written are garbage, which is safe: they lie in segments behind the newest that has come, and are written
-// again when those come. Holes among the segments before make no difference, and on a path that loses one frame in a hundred there
-// nearly always is one. What is noted of such pieces is noted of all that come in one call together (settle.go).
+// If the tag is bad the bytes written are garbage, which is safe: they lie in segments beyond
+// the newest that has arrived, and are overwritten when those arrive. Holes among the segments
+// before make no difference, and on a path that loses one frame in a hundred there nearly always
+// is one. The pieces that arrive in one call are noted together (settle.go).
 
 // Placer is a Handler that says where a piece belongs.
 type Placer interface {
-	// Place returns the memory of n bytes of a fragment from offset on, and of as many behind them as it can, or nil if their chunk
-	// shall be delivered. It changes nothing.
+	// Place returns memory for n bytes of a fragment from offset on, and for as many bytes after
+	// them as it can. It returns nil if their chunk shall be delivered. It changes nothing.
 	Place(e *Endpoint, id wire.FragmentID, offset uint64, n int) []byte
 
-	// Placed says, with nothing else called since Place, that n bytes have come, and are there. It stands for the Deliver of their chunks.
+	// Placed reports that n bytes have arrived and are in place, with no other call since Place.
+	// It stands for the Deliver of their chunks.
 	Placed(now clock.Time, e *Endpoint, id wire.FragmentID, n int)
 }
 
-// expectAfter notes what follows the newest segment of the data space. One that fills a hole changes nothing.
+// expectAfter notes what follows the newest segment of the data space. A segment that fills a
+// hole changes nothing.
 func (s *session) expectAfter(h *wire.Inner, records []byte) {
 	s.expected = wire.NextChunk{}
 	if len(records) == 0 || s.endpoint.m.placer == nil {
@@ -39,15 +43,15 @@ func (s *session) expectAfter(h *wire.Inner, records []byte) {
 	}
 }
 
-// row is where the pieces go that come one behind the other.
+// row is the destination of pieces that arrive one after the other.
 type row struct {
 	session *session
-	to      []byte // memory that Place has named for those to come
-	left    int    // so many more may come before those that have are noted
+	to      []byte // memory that Place has named for the coming ones
+	left    int    // how many more may come before those that arrived are noted
 	placed  bool   // the payload of the frame that was opened last is in its place
 }
 
-// expects is the row that a frame of s may be the next of; nil if nothing is known.
+// expects returns the row to which a frame of s may belong; nil if nothing is known.
 func (m *Module) expects(s *session, k wire.Kind) *row {
 	if s.expected.ID() == 0 || k != wire.KindData || !s.open {
 		return nil
@@ -59,7 +63,8 @@ func (m *Module) expects(s *session, k wire.Kind) *row {
 	return &m.row
 }
 
-// place is where the payload of a body belongs; nil if the body is not what is expected.
+// place returns the memory to which the payload of a body belongs; nil if the body is not the
+// expected one.
 func (r *row) place(body []byte) []byte {
 	if r == nil {
 		return nil

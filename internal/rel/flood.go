@@ -17,16 +17,17 @@ type cookieAnswer struct {
 	cookie wire.Cookie
 }
 
-// askForCookie answers a Hello by a Cookie: a NIC under load works on Hellos of addresses alone
-// that receive.
+// askForCookie answers a Hello by a Cookie. A NIC under load works on Hellos only from addresses
+// that demonstrably receive.
 func (m *Module) askForCookie(now clock.Time, from netip.AddrPort, index uint32, frame []byte, fabric int) {
 	m.stats.HelloReceives++
 	y := m.security
 	if len(frame) < wire.HandshakeLeast-wire.HandshakeHead+wire.CookieLen {
-		return // it would get more than it sent
+		return // its sender would get more than it sent
 	}
 	if len(y.cookies) < maxRefusals {
-		y.cookies = append(y.cookies, cookieAnswer{from, m.reached(), index, fabric, y.gate.Answer(now, frame, fabric, from)})
+		y.cookies = append(y.cookies, cookieAnswer{from, m.reached(), index, fabric,
+			y.gate.Answer(now, frame, fabric, from)})
 	}
 }
 
@@ -35,7 +36,8 @@ func (m *Module) sendCookies(out Frames) (sent int) {
 	y := m.security
 	for i := range y.cookies {
 		a := &y.cookies[i]
-		f := &signed{packets: &m.hellos, kind: wire.KindCookie, index: a.index, to: a.to, from: a.from, fabric: a.fabric}
+		f := &signed{packets: &m.hellos, kind: wire.KindCookie, index: a.index, to: a.to, from: a.from,
+			fabric: a.fabric}
 		if m.send(f, func(b []byte) int { a.cookie.Put(b); return wire.CookieLen }, out) == nil {
 			break
 		}
@@ -46,7 +48,7 @@ func (m *Module) sendCookies(out Frames) (sent int) {
 	return sent
 }
 
-// receiveCookie takes the answer of a NIC under load to a Hello of ours: the next one leaves at
+// receiveCookie takes the answer of a NIC under load to our Hello: the next Hello leaves at
 // once, with the cookie.
 func (m *Module) receiveCookie(_ clock.Time, from netip.AddrPort, o wire.Outer, body []byte, fabric int) {
 	c, err := wire.ParseCookie(body)
@@ -72,11 +74,12 @@ func (m *Module) receiveCookie(_ clock.Time, from netip.AddrPort, o wire.Outer, 
 	}
 }
 
-// load is how many handshakes a NIC has worked on of late.
+// load counts the handshakes that a NIC has worked on recently.
 type load struct {
-	since  clock.Time
-	n      int
-	proved map[netip.Prefix]int // of them, those of hosts whose addresses were proved, since it was heavy
+	since clock.Time
+	n     int
+	// The handshakes of each host that proved its address, since the load became heavy.
+	proved map[netip.Prefix]int
 }
 
 // heavy reports whether senders have to prove their addresses.
@@ -85,8 +88,8 @@ func (l *load) heavy(now clock.Time) bool {
 	return l.n >= limits.HandshakesUnproved
 }
 
-// greedy counts one handshake more of an address that was proved, and reports whether there have
-// been too many of its host. A host may have many IPv6 addresses of one prefix.
+// greedy counts one more handshake of an address that was proved, and reports whether its host
+// has made too many. A host may have many IPv6 addresses of one prefix.
 func (l *load) greedy(from netip.AddrPort) bool {
 	addr, bits := from.Addr().Unmap(), 64
 	if addr.Is4() {
@@ -103,7 +106,7 @@ func (l *load) greedy(from netip.AddrPort) bool {
 	return false
 }
 
-// spent counts one handshake more, and reports whether there have been too many.
+// spent counts one more handshake, and reports whether there have been too many.
 func (l *load) spent(now clock.Time) bool {
 	l.pass(now)
 	l.n++

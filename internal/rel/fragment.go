@@ -9,50 +9,60 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Fragment is anything the NIC control program wants sent that is not a short record: a long message, a PUT, the answer
-// to a GET (USNIC-1, USNIC-9). The owner fills it in and posts it, a segment at a time as far as permission goes
-// (USNIC-11); it keeps the memory of Parts as it is until Released.
+// Fragment is anything that the NIC control program sends and that is not a short record: a long
+// message, a PUT, the answer to a GET (USNIC-1, USNIC-9). The owner fills it in and posts it,
+// one segment after the other as far as permission goes (USNIC-11). It keeps the memory of Parts
+// unchanged until Released.
 type Fragment struct {
-	Space   wire.Space // Data for large ones
-	Type    wire.Type  // of its records: Chunk or Eager for many pieces; Frag or Put when one piece holds it whole
-	ID      wire.FragmentID
-	Parts   [][]byte // gather list of the payload (USNIC-25…27): Length bytes, or from Base on at least to Limit
-	Base    uint64   // offset of Parts[0] in the payload
-	Slides  bool     // Parts are a stretch that moves on: the owner is told of each acknowledged piece, and calls Slide
-	Confirm bool     // Released only when the peer has all of it, over a Reliable link, too: nothing else tells the owner
-	Length  uint64   // bytes
-	Limit   uint64   // bytes that may be posted now: the permission; ≤ Length
-	Piece   int      // bytes of each piece where a frame has room for so many, and then all frames are of one length; 0: as many as there is room for
-	Next    uint64   // bytes posted so far
-	Err     error    // set before Released
-	Owner   any      // the owner's own
+	Space wire.Space // Data for large ones
+	// Type is the type of its records: Chunk or Eager for many pieces, Frag or Put if one piece
+	// holds it whole.
+	Type  wire.Type
+	ID    wire.FragmentID
+	Parts [][]byte // payload, gathered (USNIC-25…27): Length bytes, or from Base at least to Limit
+	Base  uint64   // offset of Parts[0] in the payload
+	// Slides: Parts are a stretch that moves on. The owner is told of each acknowledged piece,
+	// and calls Slide.
+	Slides bool
+	// Confirm: Released only when the peer has all of it, also over a Reliable link, where
+	// nothing else tells the owner.
+	Confirm bool
+	Length  uint64 // bytes
+	Limit   uint64 // bytes that may be posted now: the permission; ≤ Length
+	// Piece is the bytes of each piece if a frame has room for so many, so that all frames have
+	// one length; 0: as many as a frame has room for.
+	Piece int
+	Next  uint64 // bytes posted so far
+	Err   error  // set before Released
+	Owner any    // for the owner's use
 
-	// HeaderBuf[:HeaderLen] is the header of its records, as wire.PutChunk or its like wrote it. Each piece gets a copy
-	// with its own length and, for Chunk and Eager, offset.
+	// HeaderBuf[:HeaderLen] is the header of its records, as wire.PutChunk or a similar function
+	// wrote it. Each piece gets a copy with its own length and, for Chunk and Eager, offset.
 	HeaderBuf [64]byte
 	HeaderLen int
 
-	place    int       // among the endpoint's fragments under way
+	place    int       // among the endpoint's active fragments
 	active   bool      // posted, not yet Released
-	endpoint *Endpoint // to which, while active
-	pieces   int       // queued or under way
+	endpoint *Endpoint // its destination, while active
+	pieces   int       // queued or in flight
 	part     int       // Parts[part] begins at partAt: where the last gather ended
 	partAt   uint64
 }
 
-// Slide gives f another stretch of its payload: bytes that no piece under way needs may have left it at the front, and
-// others have come at the end. Only of a fragment that Slides.
+// Slide gives f another stretch of its payload. Bytes that no piece in flight needs may have
+// left it at the front, and others have come at the end. It is only for a fragment that Slides.
 func (f *Fragment) Slide(parts [][]byte, base uint64) {
 	f.Parts, f.Base = parts, base
 	f.part, f.partAt = 0, base
 }
 
-// PieceLen is how many payload bytes a full piece carries behind the header of type t.
+// PieceLen returns how many payload bytes a full piece carries behind the header of type t.
 func (e *Endpoint) PieceLen(t wire.Type) int { return e.MaxRecord(wire.Data) - t.HeaderLen() }
 
-// Post queues some of f's bytes that are permitted and not yet posted: one segment's worth, or as many full ones as there are, at most
-// so many. It returns how many segments they are: 0 if nothing is permitted, or if the session is not open (then it is being opened),
-// the window is full or the credits are spent; in those cases Writable will follow.
+// Post queues some of f's bytes that are permitted and not yet posted: one segment's worth, or
+// several full segments, at most most. It returns how many segments it queued. It returns 0 if
+// nothing is permitted, or if the session is not open (then it is being opened), the window is
+// full or the credits are spent; in these three cases Writable will follow.
 func (e *Endpoint) Post(now clock.Time, f *Fragment, most int) (segments int) {
 	if !e.opened(now) {
 		return 0
@@ -82,15 +92,17 @@ func (e *Endpoint) Post(now clock.Time, f *Fragment, most int) (segments int) {
 	return frames
 }
 
-// Withdraw stops f. What is queued is dropped; pieces under way keep their place in the sequence but become Voids if they
-// have to be sent again. Released(f) is called before Withdraw returns, with f.Err as the owner set it, so the memory is
-// the owner's at once. A fragment that is not under way is left alone.
+// Withdraw stops f. Its queued pieces are dropped. Pieces in flight keep their place in the
+// sequence but become Voids if they must be retransmitted. Released(f) is called before Withdraw
+// returns, with f.Err as the owner set it, so the memory is the owner's at once. A fragment that
+// is not active is left alone.
 func (e *Endpoint) Withdraw(now clock.Time, f *Fragment) {
 	if !f.active {
 		return
 	}
 	if f.endpoint != e {
-		panic(fmt.Sprintf("rel: fragment %d is under way to NIC %v, not to %v", f.ID, nicid.ID(f.endpoint.nic), nicid.ID(e.nic)))
+		panic(fmt.Sprintf("rel: fragment %d is under way to NIC %v, not to %v",
+			f.ID, nicid.ID(f.endpoint.nic), nicid.ID(e.nic)))
 	}
 	c := &e.channels[f.Space]
 	for g := c.queue.head; g != nil; {
@@ -113,8 +125,9 @@ func (e *Endpoint) Withdraw(now clock.Time, f *Fragment) {
 	e.m.handler.Released(now, f)
 }
 
-// piecesDone notes that so many pieces of a fragment, each of length bytes, from offset on, are acknowledged, and that it is finished
-// when they were the last. Of no fragment nothing is to be noted.
+// piecesDone notes that so many pieces of a fragment, each of length bytes, from offset on, are
+// acknowledged, and that the fragment is finished if they were the last. It ignores a nil
+// fragment.
 func (m *Module) piecesDone(e *Endpoint, f *Fragment, offset uint64, length, pieces int) {
 	if f == nil {
 		return
@@ -140,8 +153,9 @@ func (f *Fragment) putHeader(b []byte, offset uint64, n int) int {
 	return f.HeaderLen
 }
 
-// payload gathers the n bytes from offset on, which belong to b[at:]. It writes them there, but for those in the end that lie together: these
-// are rest, and are copied when their checksum is made. end is where rest begins.
+// payload gathers the n bytes from offset on, which belong to b[at:]. It writes them there,
+// except for a last contiguous run of them: this is rest, which is copied when its checksum is
+// computed. end is where rest begins.
 func (f *Fragment) payload(b []byte, at int, offset uint64, n int) (end int, rest []byte) {
 	for n > 0 {
 		p := f.from(offset)
@@ -154,7 +168,7 @@ func (f *Fragment) payload(b []byte, at int, offset uint64, n int) (end int, res
 	return at, nil
 }
 
-// from is what lies in one piece of memory from the byte at offset on: at least that byte.
+// from returns the contiguous bytes from offset on: at least that byte.
 func (f *Fragment) from(offset uint64) []byte {
 	if offset < f.partAt {
 		f.part, f.partAt = 0, f.Base
@@ -172,7 +186,7 @@ func (f *Fragment) from(offset uint64) []byte {
 	panic(fmt.Sprintf("rel: a fragment of %d bytes has parts for only %d", f.Length, f.partAt))
 }
 
-// begins notes that a fragment is under way, if it was not.
+// begins notes that a fragment is active, if it was not.
 func (e *Endpoint) begins(f *Fragment) {
 	if !f.active {
 		f.active, f.endpoint, f.place = true, e, len(e.fragments)
@@ -181,7 +195,7 @@ func (e *Endpoint) begins(f *Fragment) {
 	}
 }
 
-// over notes that a fragment is under way no more. The last one takes its place.
+// over notes that a fragment is no longer active. The last one takes its place.
 func (e *Endpoint) over(f *Fragment) {
 	n := len(e.fragments) - 1
 	last := e.fragments[n]
@@ -190,14 +204,16 @@ func (e *Endpoint) over(f *Fragment) {
 	f.active, f.endpoint = false, nil
 }
 
-// fragmentIDs hands out the numbers by which a peer knows this NIC's fragments. An id names a slot, id mod 2048, and is
-// used once in a very long while, so that a late record about an earlier fragment of the slot fits no later one.
+// fragmentIDs hands out the numbers by which a peer knows this NIC's fragments. An id names a
+// slot, id mod 2048. It is not reused for a very long time, so that a late record about an
+// earlier fragment of the slot fits no later one.
 type fragmentIDs struct {
 	last []wire.FragmentID // of each slot that was ever used
 	free []uint16          // slots whose last id is free again, last in first out
 }
 
-// NewFragment returns a free fragment id, never 0; false if limits.ActiveFragments are in use.
+// NewFragment returns a free fragment id, never 0. It returns false if limits.ActiveFragments
+// are in use.
 func (e *Endpoint) NewFragment() (wire.FragmentID, bool) {
 	ids := &e.ids
 	if n := len(ids.free); n > 0 {
@@ -221,7 +237,7 @@ func (e *Endpoint) NewFragment() (wire.FragmentID, bool) {
 	return id, true
 }
 
-// FreeFragment gives an id back, when nothing about it is under way any more.
+// FreeFragment gives an id back, when nothing about it is in flight any more.
 func (e *Endpoint) FreeFragment(id wire.FragmentID) {
 	slot := uint16(id % limits.ActiveFragments)
 	if int(slot) >= len(e.ids.last) || e.ids.last[slot] != id {

@@ -13,9 +13,9 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// How a sealed session opens. The Noise messages ride in the frames of hello.go, and the third one
-// in a Finish, which leaves with the first frames of the session, so that sealing costs no round
-// trip:
+// A sealed session opens like this. The Noise messages ride in the frames of hello.go. The third
+// one rides in a Finish, which leaves with the first frames of the session, so that sealing
+// costs no round trip:
 //
 //	A                                         B
 //	│ Hello: XX 1, or IK 1                     │
@@ -26,17 +26,17 @@ import (
 //	│ Finish: XX 3, and frames of the session  │
 //	│ ──────────────────────────────────────► │   Up: A has proved its key; the old session, if any, ends
 //
-// A session of A's own attempt is never the one in which A answers B's Hello, since either
-// handshake has its own keys. So if Hellos cross, one handshake must win, or each NIC would end the
-// session that the other has opened:
+// A session of A's own attempt is never the one in which A answers B's Hello, since each
+// handshake has its own keys. So if Hellos cross, one handshake must win, or each NIC would end
+// the session that the other has opened:
 //
-//	lower id    takes no notice of a Hello while its own is under way, and forgets the handshakes that it has answered
+//	lower id    ignores a Hello during its own handshake, and forgets the handshakes that it has answered
 //	            when its own session opens
-//	higher id   answers, and lets go of its own handshake if it has answered the other's of late
-//	both        send the Finish again, and do not answer, while a session of their own has yet to be heard; the
-//	            higher one for as long as two Finishes may be lost
+//	higher id   answers, and drops its own handshake if it has answered the other's recently
+//	both        retransmit the Finish, and do not answer, while the peer has not been heard in a session of
+//	            their own; the higher id for as long as two Finishes may be lost
 //
-// Nothing that a Hello says is believed before its sender has proved a key: it is bound to a
+// Nothing in a Hello is believed before its sender has proved a key. The Hello is bound to a
 // half-open session, of which there are limits.PendingSessions at most, and destroys nothing.
 
 // shake is a handshake of a session that is half open.
@@ -44,28 +44,28 @@ type shake struct {
 	hs      *seal.Handshake
 	fabric  int    // which of the fabric keys
 	hello   []byte // Noise message 1, written or read
-	answer  []byte // Noise message 2, likewise
+	answer  []byte // Noise message 2, written or read
 	tries   int    // Hellos that have left
 	cookie  *seal.Cookie
 	mac1    [wire.MACLen]byte // of the last Hello
-	longest int               // bytes that an answer may have: as many as the Hello
+	longest int               // most bytes of an answer: as many as the Hello has
 }
 
-// tries of one kind of handshake, before another one is tried.
+// handshakeTries is the number of tries of one kind of handshake, before another kind is tried.
 const handshakeTries = 3
 
 // leastHello is the length of a Hello, and of an answer, without a certificate, in bytes.
 const leastHello = wire.HandshakeLeast + 32 + 48 + wire.HelloLen + 16
 
-// LeastMTU is the length of the longest handshake frame that a NIC sends.
+// LeastMTU returns the length of the longest handshake frame that a NIC sends, in bytes.
 func (c *Security) LeastMTU() int { return leastHello + len(c.Certificate) }
 
-// helloLength is the length of a Hello, in bytes: that of the longest answer, whose sender may have
-// a certificate.
+// helloLength returns the length of a Hello, in bytes: that of the longest answer, whose sender
+// may have a certificate.
 func (m *Module) helloLength() int { return min(leastHello+trust.MaxCertificateLen, m.cfg.MTU) }
 
-// initiate begins the handshake of an attempt's session. The kinds of handshakes take turns: IK if
-// the peer's key is known, then XX, with each of the fabric keys.
+// initiate begins the handshake of an attempt's session. The kinds of handshakes take turns: IK
+// if the peer's key is known, then XX, with each of the fabric keys.
 func (m *Module) initiate(e *Endpoint, s *session) {
 	y, kind := m.security, e.attempt.kind
 	var peer *trust.PublicKey
@@ -78,9 +78,9 @@ func (m *Module) initiate(e *Endpoint, s *session) {
 	}
 	s.shake = &shake{fabric: fabric, hs: seal.Initiate(y.identity, peer, m.handshake(fabric))}
 	h := m.introduce(s)
-	h.EchoCounter = m.hellos.counter + 1 // proved later, where the counter outside is not
+	h.EchoCounter = m.hellos.counter + 1 // proved later; the counter in the outer header is not
 	message, err := s.shake.hs.Write(m.payload(&h, s.shake.hs.Pattern == wire.PatternIK))
-	if err != nil { // the key that the configuration gives for the peer is none
+	if err != nil { // the peer's key in the configuration is not a valid one
 		s.shake.hs = seal.Initiate(y.identity, nil, m.handshake(fabric))
 		if message, err = s.shake.hs.Write(m.payload(&h, false)); err != nil {
 			panic("rel: the first message of a handshake fails: " + err.Error())
@@ -89,15 +89,15 @@ func (m *Module) initiate(e *Endpoint, s *session) {
 	s.shake.hello = message
 }
 
-// handshake are the options of a handshake under one of the fabric keys.
+// handshake returns the options of a handshake under one of the fabric keys.
 func (m *Module) handshake(fabric int) seal.Options {
 	return seal.Options{
 		Psk: m.security.gate.Psk(fabric), Prologue: []byte("weft"), Random: m.cfg.Secrets.Reader(secret.Handshake),
 	}
 }
 
-// payload is what a Noise message carries: a Hello, and the certificate if its receiver can know
-// the sender's key.
+// payload returns the contents of a Noise message: a Hello, and the certificate if its receiver
+// can know the sender's key.
 func (m *Module) payload(h *wire.Hello, certificate bool) []byte {
 	b := make([]byte, wire.HelloLen, wire.HelloLen+len(m.security.Certificate))
 	h.Put(b)
@@ -134,8 +134,8 @@ func (e *Endpoint) nextKind() {
 	}
 }
 
-// receiveHandshake takes a frame that belongs to the handshake of a sealed link. It comes from
-// anywhere: mac1 is checked first, and costs less than a microsecond.
+// receiveHandshake takes a frame that belongs to the handshake of a sealed link. Its source may
+// be anyone: mac1 is checked first, and costs less than a microsecond.
 func (m *Module) receiveHandshake(now clock.Time, from netip.AddrPort, o wire.Outer, frame []byte) {
 	fabric, rest, ok := m.security.gate.Verify(frame)
 	if !ok && m.cfg.Defect == mutate.MAC1Unchecked && len(frame) >= wire.HandshakeLeast {
@@ -186,10 +186,10 @@ func (m *Module) receiveSealedHello(
 	if s := m.repeats(from, h); s != nil {
 		m.stats.HelloReceives++
 		if wire.HandshakeLeast+len(s.shake.answer) > len(frame) {
-			return // its padding was taken off, and it would get more than it sent
+			return // its padding was taken off, and its sender would get more than it sent
 		}
 		s.local = m.reached()
-		s.made = now // so that the last message has all its time to come
+		s.made = now // so that the last message has all its time to arrive
 		m.unpend(s)
 		m.pend(s)
 		s.endpoint.answering = s
@@ -209,7 +209,7 @@ func (m *Module) receiveSealedHello(
 	m.respond(now, from, o, h, fabric, len(frame))
 }
 
-// repeats finds the half-open session of a Hello that comes again.
+// repeats returns the half-open session of a retransmitted Hello.
 func (m *Module) repeats(from netip.AddrPort, h *wire.Handshake) *session {
 	for _, s := range m.pending {
 		if k := s.shake; k != nil && s.addr == from && s.peer.Index == h.Index && bytes.Equal(k.hello, h.Noise) {
@@ -219,7 +219,7 @@ func (m *Module) repeats(from netip.AddrPort, h *wire.Handshake) *session {
 	return nil
 }
 
-// respond works on the first message of a handshake, and makes a half-open session of it.
+// respond processes the first message of a handshake, and makes a half-open session for it.
 func (m *Module) respond(now clock.Time, from netip.AddrPort, o wire.Outer, h *wire.Handshake, fabric, length int) {
 	hs, err := seal.Respond(m.security.identity, h.Pattern, m.handshake(fabric))
 	if err != nil {
@@ -263,12 +263,13 @@ func (m *Module) respond(now clock.Time, from netip.AddrPort, o wire.Outer, h *w
 	m.pend(s)
 }
 
-// crossed reports whether a Hello is not to be answered, since our handshake with the peer wins.
+// crossed reports whether a Hello must not be answered, because our handshake with the peer
+// wins.
 func (m *Module) crossed(now clock.Time, e *Endpoint, from netip.AddrPort, h *wire.Hello) bool {
 	if s := e.live; s != nil {
 		wins := m.cfg.NIC < h.NIC || now.Sub(e.heard) < 2*m.cfg.ProbeEvery
 		if s.own && !s.confirmed && s.peer.Incarnation == h.Incarnation && s.addr == from && wins {
-			e.owe(dutyProbe) // and with it the Finish
+			e.owe(dutyProbe) // it takes the Finish along
 			return true
 		}
 		return false
@@ -280,9 +281,9 @@ func (m *Module) crossed(now clock.Time, e *Endpoint, from netip.AddrPort, h *wi
 	return false
 }
 
-// yields reports whether a handshake of ours gives way, since one that the peer began was answered
-// of late. It does once in an attempt: who began the other one is not proved, and ours has proved
-// the peer.
+// yields reports whether our handshake gives way, because one that the peer began was answered
+// recently. It gives way once in an attempt: the initiator of the other one is not proved, and
+// ours has proved the peer.
 func (m *Module) yields(now clock.Time, e *Endpoint, h *wire.Hello) bool {
 	if m.cfg.NIC < h.NIC || e.attempt.yielded {
 		return false
@@ -313,13 +314,14 @@ func (m *Module) writeAnswer(now clock.Time, s *session, counter uint64, certifi
 	return true
 }
 
-// hearsSealed finds the endpoint of a NIC that says hello, nil if it is refused. What the Hello
-// says is proved of an IK initiator alone.
+// hearsSealed returns the endpoint of a NIC that sends a Hello, nil if it is refused. Only an IK
+// initiator has proved the contents of its Hello.
 func (m *Module) hearsSealed(
 	now clock.Time, from netip.AddrPort, h *wire.Hello, hs *seal.Handshake, certificate []byte,
 ) *Endpoint {
-	if h.NIC == m.cfg.NIC && h.Incarnation != m.cfg.Incarnation { // not this NIC's own hello, sent back to it
-		_ = m.handler.Admit(now, h.NIC, from) // which refuses and remembers it
+	// Not this NIC's own Hello, sent back to it.
+	if h.NIC == m.cfg.NIC && h.Incarnation != m.cfg.Incarnation {
+		_ = m.handler.Admit(now, h.NIC, from) // refuses and remembers it
 	}
 	if h.NIC == m.cfg.NIC || tooSmall(h) {
 		m.stats.Refused++
@@ -351,7 +353,7 @@ func (m *Module) hearsSealed(
 	return e
 }
 
-// distrusts reports whether a NIC that has proved a key is not to be believed its id.
+// distrusts reports whether a NIC that has proved a key must not be believed its id.
 func (m *Module) distrusts(
 	now clock.Time, e *Endpoint, nic uint64, from netip.AddrPort, key trust.PublicKey, certificate []byte,
 ) bool {
@@ -361,7 +363,7 @@ func (m *Module) distrusts(
 	return m.handler.Vouch(now, nic, from, key, certificate) != nil
 }
 
-// receiveSealedAnswer takes the second message of a handshake of ours.
+// receiveSealedAnswer takes the second message of our handshake.
 func (m *Module) receiveSealedAnswer(
 	now clock.Time, from netip.AddrPort, o wire.Outer, h *wire.Handshake, fabric int,
 ) {
@@ -407,7 +409,7 @@ func (m *Module) receiveSealedAnswer(
 	m.sealedAnswer(now, s, &hello, certificate)
 }
 
-// sealedAnswer judges what the peer has proved, and opens the session.
+// sealedAnswer judges the peer's proof, and opens the session.
 func (m *Module) sealedAnswer(now clock.Time, s *session, h *wire.Hello, certificate []byte) {
 	e, k := s.endpoint, s.shake
 	key, _ := k.hs.PeerKey()
@@ -454,7 +456,7 @@ func (m *Module) sealedAnswer(now clock.Time, s *session, h *wire.Hello, certifi
 	m.enable(now, s, certificate)
 	m.opens(now, s)
 	if e.live == s {
-		e.owe(dutyProbe) // so that the peer opens it too; repeated until it is heard to have
+		e.owe(dutyProbe) // so that the peer opens it too; repeated until the peer is heard in it
 		s.ackNow(wire.AckAsked)
 	}
 }
@@ -467,12 +469,12 @@ func (m *Module) receiveFinish(now clock.Time, from netip.AddrPort, o wire.Outer
 		return
 	}
 	k := s.shake
-	if k == nil || k.hs.Pattern != wire.PatternXX || k.fabric != fabric { // it has come before
+	if k == nil || k.hs.Pattern != wire.PatternXX || k.fabric != fabric { // it has arrived before
 		m.stats.HelloReceives++
 		return
 	}
 	certificate, err := k.hs.Read(h.Noise)
-	if err != nil { // a member forged it: the true one may still come
+	if err != nil { // a member forged it: the true one may still arrive
 		m.stats.Handshakes++
 		return
 	}
@@ -511,7 +513,7 @@ func (m *Module) enable(now clock.Time, s *session, certificate []byte) {
 	p.guard, s.ready = s.sealed, true
 }
 
-// proves notes what the peer of a session that opens has proved.
+// proves notes the key that the peer of an opening session has proved.
 func (e *Endpoint) proves(s *session) {
 	if s.shake == nil {
 		return
@@ -520,7 +522,7 @@ func (e *Endpoint) proves(s *session) {
 	e.key, e.certificate, e.keyKnown, e.proved = s.key, s.certificate, true, true
 }
 
-// refuseSealedVersion tells a NIC of another version ours.
+// refuseSealedVersion tells a NIC of another version our version.
 func (m *Module) refuseSealedVersion(to netip.AddrPort, h *wire.Handshake, fabric int) {
 	if h.Pattern != wire.PatternNone && len(m.refusals) < maxRefusals {
 		m.refusals = append(m.refusals, refusal{to: to, from: m.reached(), index: h.Index, fabric: fabric})

@@ -9,21 +9,21 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// How the frames of a handshake leave: each is written and signed by Module.send.
+// The frames of a handshake are written and signed by Module.send.
 
 // signed is a frame outside of any session, or before its keys: MACs protect it.
 type signed struct {
-	packets *packets // that counts it
+	packets *packets // those that count it
 	kind    wire.Kind
 	index   uint32 // of the session at the receiver
 	to      netip.AddrPort
 	from    netip.Addr
 	fabric  int          // which of the fabric keys
-	cookie  *seal.Cookie // of the receiver; nil without one
+	cookie  *seal.Cookie // of the receiver; nil if there is none
 }
 
-// send writes the frame, whose body put writes and returns the length of. It returns the frame, nil
-// if the driver takes none.
+// send writes and commits the frame f. put writes its body and returns the length of the body.
+// send returns the frame, nil if the driver takes none.
 func (m *Module) send(f *signed, put func(body []byte) int, out Frames) []byte {
 	m.leavesFrom(f.from)
 	b := frame(out, f.to)
@@ -39,7 +39,7 @@ func (m *Module) send(f *signed, put func(body []byte) int, out Frames) []byte {
 	return b[:n]
 }
 
-// sayHandshake sends a frame with a handshake message, of a length at least.
+// sayHandshake sends a frame with a handshake message, at least length bytes long.
 func (m *Module) sayHandshake(f *signed, h wire.Handshake, length int, out Frames) []byte {
 	h.MinVersion, h.MaxVersion = wire.Version, wire.Version
 	return m.send(f, func(b []byte) int {
@@ -52,11 +52,14 @@ func (m *Module) sayHandshake(f *signed, h wire.Handshake, length int, out Frame
 // sendSealedHello sends the Hello of an attempt.
 func (m *Module) sendSealedHello(now clock.Time, s *session, out Frames) bool {
 	k := s.shake
-	f := &signed{packets: &m.hellos, kind: wire.KindHello, to: s.addr, from: s.local, fabric: k.fabric, cookie: k.cookie}
+	f := &signed{packets: &m.hellos, kind: wire.KindHello, to: s.addr, from: s.local, fabric: k.fabric,
+		cookie: k.cookie}
 	h := wire.Handshake{Pattern: k.hs.Pattern, Message: 1, Index: s.index, Noise: k.hello}
 	length := m.helloLength()
 	if k.tries%2 == 1 && len(m.security.Certificate) == 0 {
-		length = leastHello // perhaps the path carries no more. It asks for no certificate in the answer
+		// Perhaps the path carries no more. So short a Hello asks for no certificate in the
+		// answer.
+		length = leastHello
 	}
 	b := m.sayHandshake(f, h, length, out)
 	if b == nil {
@@ -78,7 +81,8 @@ func (m *Module) sendSealedAnswer(s *session, out Frames) bool {
 		return true
 	}
 	h := wire.Handshake{Pattern: k.hs.Pattern, Message: 2, Index: s.index, Noise: k.answer}
-	f := &signed{packets: &s.packets, kind: wire.KindHelloAck, index: s.peer.Index, to: s.addr, from: s.local, fabric: k.fabric}
+	f := &signed{packets: &s.packets, kind: wire.KindHelloAck, index: s.peer.Index, to: s.addr, from: s.local,
+		fabric: k.fabric}
 	return m.sayHandshake(f, h, 0, out) != nil
 }
 
@@ -93,7 +97,8 @@ func (m *Module) sendFinish(s *session, out Frames) bool {
 		return true
 	}
 	h := wire.Handshake{Pattern: wire.PatternXX, Message: 3, Index: s.index, Noise: s.finish}
-	f := &signed{packets: &s.packets, kind: wire.KindFinish, index: s.peer.Index, to: s.addr, from: s.local, fabric: s.fabric}
+	f := &signed{packets: &s.packets, kind: wire.KindFinish, index: s.peer.Index, to: s.addr, from: s.local,
+		fabric: s.fabric}
 	if m.sayHandshake(f, h, 0, out) == nil {
 		return false
 	}

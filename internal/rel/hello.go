@@ -11,8 +11,9 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// How a session opens (decision 3). The index and the cookie of an endpoint's half-open session go into its own Hello and
-// into its answer to the peer's alike, so Hellos that cross describe the same session twice:
+// A session opens like this (decision 3). The index and the cookie of an endpoint's half-open
+// session go both into its own Hello and into its answer to the peer's. So Hellos that cross
+// describe the same session twice:
 //
 //	A                                B
 //	│ Hello (a)                      │       half open: a ↔ ?
@@ -26,34 +27,39 @@ import (
 //	│ ◄───────────────────────────── │
 //	│ confirmed                      │
 //
-// A Hello destroys nothing: it binds the half-open session, or makes one. Only a frame with a session's index and cookie,
-// which none but the peer that got the answer can know, swaps that session in. An index that is bound to one index of one
-// life of the peer is never bound to another; a new one is made instead, so that a late frame of an earlier life fits nowhere.
+// A Hello destroys nothing: it binds the half-open session, or makes one. A session is swapped
+// in only by a frame with its index and cookie, which are known only to the peer that got the
+// answer. An index that is bound to one index of one life of the peer is never bound to another;
+// a new one is made instead, so that a late frame of an earlier life fits nowhere.
 //
-// Anything can send a Hello in the name of any NIC, with any incarnation and packet counter. So it is judged only by what a
-// session that opened has shown, and it takes nothing from another one that has not opened: a session that was answered
-// and had to make room for a newer Hello may still be confirmed, for as long as any that a peer began; and a Hello from
-// another address than the one at which the peer is known gets a session for itself, so that it cannot redirect our own.
+// Anything can send a Hello in the name of any NIC, with any incarnation and packet counter. So
+// a Hello is judged only by the facts that a session has shown by opening, and it takes nothing
+// from another one that has not opened. A session that was answered and had to make room for a
+// newer Hello may still be confirmed, for as long as any that a peer began. A Hello from another
+// address than the known one of the peer gets a session for itself, so that it cannot redirect
+// our own.
 //
-// If both sides want a session and each is bound to what the other has thrown away, new indices could chase each other for
-// ever. So the NIC with the lower id insists on its own Hello: it repeats it, and moves only when an answer shows that its
-// index is of no use any more, to one that is bound to nothing.
+// If both sides want a session and each is bound to an index that the other has thrown away, new
+// indices could chase each other for ever. So the NIC with the lower id insists on its own
+// Hello: it repeats it until an answer shows that its index is obsolete. Then it takes an index
+// that is bound to nothing.
 
 // attempt is an endpoint's own wish for a session.
 type attempt struct {
 	kind    int // of handshake: IK, then XX with each fabric key
-	hellos  int // that were due
+	hellos  int // the number that were due
 	wanted  bool
-	yielded bool       // a handshake of it has given way to one that the peer began
-	own     bool       // rel's idea, not the owner's: gives up silently
+	yielded bool       // it has dropped a handshake for one that the peer began
+	own     bool       // begun by rel, not by the owner: gives up silently
 	since   clock.Time // of the wish
 	helloAt clock.Time // when the next Hello is due
 }
 
 func (a *attempt) stop() { *a = attempt{} }
 
-// Connect wants a session with the peer: a Hello now, and every 250 ms again. Down(ErrUnreachable) follows if none opens
-// within UnreachableAfter. With a session open, or on its way, it does nothing.
+// Connect begins an attempt at a session with the peer: it sends a Hello now and then every 250
+// ms. Down(ErrUnreachable) follows if no session opens within UnreachableAfter. If a session is
+// open, or an attempt is running, it does nothing.
 func (e *Endpoint) Connect(now clock.Time) {
 	if e.live != nil || e.m.closed {
 		return
@@ -79,7 +85,7 @@ func (m *Module) attempts(now clock.Time, e *Endpoint, own bool) {
 	e.hello(now)
 }
 
-// hello has the next Hello sent, and the one after it timed.
+// hello requests the next Hello, and sets the time of the one after it.
 func (e *Endpoint) hello(now clock.Time) {
 	if e.m.security != nil {
 		e.nextKind()
@@ -100,11 +106,12 @@ func (e *Endpoint) hello(now clock.Time) {
 	e.book(now, clock.Min(e.attempt.helloAt, e.attempt.since.Add(e.m.cfg.UnreachableAfter)))
 }
 
-// helloEvery is the time between two Hellos of an attempt.
+// helloEvery returns the time between two Hellos of an attempt.
 func (m *Module) helloEvery() time.Duration { return min(limits.HelloEvery, m.cfg.UnreachableAfter/8) }
 
-// receiveHello judges a Hello. It is the only frame that comes without a session, so what it may cost is bounded:
-// limits.PendingSessions half-open sessions of all peers together, and one answer per peer and poll.
+// receiveHello judges a Hello. It is the only frame that belongs to no session, so its cost is
+// bounded: limits.PendingSessions half-open sessions of all peers together, and one answer per
+// peer and poll.
 func (m *Module) receiveHello(now clock.Time, from netip.AddrPort, o wire.Outer, frame []byte) {
 	if m.security != nil || o.Flags != m.hellos.flags {
 		m.unsealed(now, from, o)
@@ -125,8 +132,9 @@ func (m *Module) receiveHello(now clock.Time, from netip.AddrPort, o wire.Outer,
 		m.refuseVersion(from, o, &h)
 		return
 	}
-	if h.NIC == m.cfg.NIC && h.Incarnation != m.cfg.Incarnation { // not this NIC's own hello, sent back to it
-		_ = m.handler.Admit(now, h.NIC, from) // which refuses and remembers it
+	// Not this NIC's own Hello, sent back to it.
+	if h.NIC == m.cfg.NIC && h.Incarnation != m.cfg.Incarnation {
+		_ = m.handler.Admit(now, h.NIC, from) // refuses and remembers it
 	}
 	if h.NIC == m.cfg.NIC || tooSmall(&h) || m.closed {
 		m.stats.Refused++
@@ -152,7 +160,7 @@ func (m *Module) receiveHello(now clock.Time, from netip.AddrPort, o wire.Outer,
 	m.answerHello(now, e, from, o.Counter, &h)
 }
 
-// unsealed takes note of a frame that is plain where this link is sealed, or the other way round.
+// unsealed takes note of a plain frame on a sealed link, or of a sealed one on a plain link.
 func (m *Module) unsealed(now clock.Time, from netip.AddrPort, o wire.Outer) {
 	sealed := o.Flags&wire.FlagSealed != 0
 	switch {
@@ -171,8 +179,8 @@ func (m *Module) unsealed(now clock.Time, from netip.AddrPort, o wire.Outer) {
 	}
 }
 
-// hearsFrom finds the endpoint of a NIC that says hello, nil if there is none. An endpoint opened without an id gets it
-// here, if the address fits.
+// hearsFrom returns the endpoint of a NIC that sends a Hello, nil if there is none. If e was
+// opened without an id and the address fits, it is that endpoint.
 func (m *Module) hearsFrom(nic uint64, from netip.AddrPort) *Endpoint {
 	if e := m.byNIC[nic]; e != nil {
 		return e
@@ -183,8 +191,8 @@ func (m *Module) hearsFrom(nic uint64, from netip.AddrPort) *Endpoint {
 	return m.strangers[nic]
 }
 
-// stranger makes an endpoint for a NIC that was not opened; it counts as a peer when its session opens. Nil if there are
-// peers enough.
+// stranger makes an endpoint for a NIC that was not opened. It counts as a peer when its session
+// opens. It returns nil if there are enough peers.
 func (m *Module) stranger(nic uint64, from netip.AddrPort) *Endpoint {
 	if !m.roomForStranger() {
 		return nil
@@ -194,21 +202,22 @@ func (m *Module) stranger(nic uint64, from netip.AddrPort) *Endpoint {
 	return e
 }
 
-// stale reports whether a Hello is from an earlier life of the peer than the session that opened last, or not newer than
-// the Hello that opened it: packet counters of Hellos only grow.
+// stale reports whether a Hello is from an earlier life of the peer than the session that opened
+// last, or not newer than the Hello that opened it: packet counters of Hellos only grow.
 func (e *Endpoint) stale(incarnation, counter uint64) bool {
 	return incarnation < e.incarnation || incarnation == e.incarnation && counter <= e.helloSeen
 }
 
-// tellOutdated tells the handler if a Hello, or an answer to one, is of an earlier life than that of the last session, and there is none now:
-// a NIC whose incarnation has gone back goes on with such, and is kept out for good.
+// tellOutdated tells the handler if a Hello, or an answer to one, is of an earlier life than the
+// last session, and no session is open. A NIC whose incarnation has gone back keeps sending such
+// Hellos, and is kept out for ever.
 func (m *Module) tellOutdated(now clock.Time, e *Endpoint, from netip.AddrPort, h *wire.Hello) {
 	if e.live == nil && h.Incarnation < e.incarnation {
 		m.handler.Outdated(now, h.NIC, from)
 	}
 }
 
-// answerHello binds a half-open session to what the peer said and has it answered.
+// answerHello binds a half-open session to the peer's Hello and requests the answer.
 func (m *Module) answerHello(now clock.Time, e *Endpoint, from netip.AddrPort, counter uint64, h *wire.Hello) {
 	if s := e.live; s != nil && s.names(h) && s.addr == from {
 		s.answers = counter // the peer did not hear that the session is open: tell it again
@@ -244,7 +253,8 @@ func (m *Module) answerHello(now clock.Time, e *Endpoint, from netip.AddrPort, c
 	}
 }
 
-// halfOpen is the half-open session of e that was bound by this Hello, or by an earlier one that told the same; nil if there is none.
+// halfOpen returns the half-open session of e that was bound by this Hello, or by an earlier one
+// with the same contents; nil if there is none.
 func (m *Module) halfOpen(e *Endpoint, from netip.AddrPort, h *wire.Hello) *session {
 	if n := e.next; n != nil && n.addr == from && n.names(h) {
 		return n
@@ -257,12 +267,13 @@ func (m *Module) halfOpen(e *Endpoint, from netip.AddrPort, h *wire.Hello) *sess
 	return nil
 }
 
-// names reports whether h tells of the peer's end of s.
+// names reports whether h describes the peer's end of s.
 func (s *session) names(h *wire.Hello) bool {
 	return s.bound && s.peer.Index == h.Index && s.peer.Incarnation == h.Incarnation
 }
 
-// setAside has e begin with a fresh index. The session so far is kept for as long as one that the peer began, if the peer was answered with it.
+// setAside makes e begin with a fresh index. If the peer was answered with the present session,
+// that is kept for as long as one that the peer began.
 func (m *Module) setAside(e *Endpoint) {
 	s := e.next
 	if !s.bound {
@@ -274,8 +285,8 @@ func (m *Module) setAside(e *Endpoint) {
 	m.pend(s)
 }
 
-// confirm opens a half-open session: the peer knows what only our answer told it. One whose Hello is older than that of the session that
-// opened last is over.
+// confirm opens a half-open session: the peer knows what only our answer told it. A session is
+// dropped if its Hello is older than that of the session that opened last.
 func (m *Module) confirm(now clock.Time, s *session) {
 	e, known := s.endpoint, m.byNIC[s.peer.NIC]
 	if e.stale(s.peer.Incarnation, s.answers) || e.nic != 0 && e.nic != s.peer.NIC || known != nil && known != e {
@@ -285,8 +296,9 @@ func (m *Module) confirm(now clock.Time, s *session) {
 	m.opens(now, s)
 }
 
-// pend lists a half-open session that no attempt of ours keeps. The oldest gives way when there are too many, so that a flood of
-// Hellos keeps no NIC out for longer than its own next Hello takes.
+// pend lists a half-open session that no attempt of ours keeps. If there are too many, the
+// oldest is dropped, so that a flood of Hellos keeps no NIC out for longer than the time to its
+// own next Hello.
 func (m *Module) pend(s *session) {
 	m.pending = append(m.pending, s)
 	if len(m.pending) > limits.PendingSessions {
@@ -301,7 +313,7 @@ func (m *Module) expirePending(now clock.Time) {
 	}
 }
 
-// pendingUntil is when the oldest half-open session ends.
+// pendingUntil returns when the oldest half-open session ends.
 func (m *Module) pendingUntil() clock.Time {
 	if len(m.pending) == 0 {
 		return clock.Never
@@ -309,7 +321,8 @@ func (m *Module) pendingUntil() clock.Time {
 	return m.pending[0].made.Add(m.cfg.UnreachableAfter)
 }
 
-// receiveHelloAck judges the answer to a Hello of ours, which came with the index and the cookie that it told.
+// receiveHelloAck judges the answer to our Hello, which arrived with the index and the cookie
+// from that Hello.
 func (m *Module) receiveHelloAck(now clock.Time, s *session, body []byte) {
 	e, opened := s.endpoint, s.open
 	h, err := wire.ParseHello(body)
@@ -317,25 +330,26 @@ func (m *Module) receiveHelloAck(now clock.Time, s *session, body []byte) {
 		m.stats.Malformed++
 		return
 	}
-	if h.EchoIncarnation != m.cfg.Incarnation || h.EchoCounter < s.helloFrom || h.EchoCounter > s.helloTo || s.helloTo == 0 {
+	if h.EchoIncarnation != m.cfg.Incarnation || h.EchoCounter < s.helloFrom || h.EchoCounter > s.helloTo ||
+		s.helloTo == 0 {
 		m.stats.StaleHellos++
 		return
 	}
 	m.stats.HelloReceives++
 	switch {
-	case s.open: // it only repeats what we know
+	case s.open: // it repeats known facts
 	case s == e.next:
 		m.answered(now, s, &h)
 	case s.names(&h): // it was set aside
 		m.confirm(now, s)
 	}
 	if !opened && e.live == s {
-		e.owe(dutyProbe) // so that the peer opens it too; repeated until it is heard to have
+		e.owe(dutyProbe) // so that the peer opens it too; repeated until the peer is heard in it
 		s.ackNow(wire.AckAsked)
 	}
 }
 
-// answered judges the answer to a Hello that told of s, which is half open.
+// answered judges the answer to a Hello that announced s, which is half open.
 func (m *Module) answered(now clock.Time, s *session, h *wire.Hello) {
 	e := s.endpoint
 	if why := m.unfit(now, s, h); why != nil {
@@ -343,7 +357,9 @@ func (m *Module) answered(now clock.Time, s *session, h *wire.Hello) {
 		m.ends(now, e, why)
 		return
 	}
-	if h.Incarnation < e.incarnation { // the next Hello is due in its time: one at once would have the same answer, and so on without end
+	// The next Hello is due in its time. One at once would get the same answer, and so on
+	// without end.
+	if h.Incarnation < e.incarnation {
 		m.tellOutdated(now, e, s.addr, h)
 		return
 	}
@@ -361,7 +377,7 @@ func (m *Module) answered(now clock.Time, s *session, h *wire.Hello) {
 	m.opens(now, s)
 }
 
-// unfit returns the reason for which the NIC that answered is not talked to, nil if it is.
+// unfit returns the reason to refuse the NIC that answered, nil if there is none.
 func (m *Module) unfit(now clock.Time, s *session, h *wire.Hello) error {
 	e := s.endpoint
 	switch {
@@ -379,15 +395,17 @@ func (m *Module) unfit(now clock.Time, s *session, h *wire.Hello) error {
 	return nil
 }
 
-// tooSmall reports whether a NIC takes only frames into which the owner's records may not fit. No driver has such.
+// tooSmall reports whether a NIC takes only frames that may be too small for the owner's
+// records. No driver has such frames.
 func tooSmall(h *wire.Hello) bool {
 	return h.MTUCommand < limits.LeastFrame || h.MTUData < limits.LeastFrame
 }
 
-// callBack sets about a session with a peer whose frames belong to none: it has one that we lost,
-// by a restart or by giving the peer up. A Hello tells it so, long before its own patience ends.
-// Anybody can send such frames in the peer's name, so on a sealed link as many bytes must have come
-// as the Hellos of an attempt have, unless there was a session since the last one.
+// callBack begins an attempt at a session with a peer whose frames belong to none. The peer has
+// a session that we lost, by a restart or by giving the peer up. A Hello tells it so, long
+// before its own patience ends. An attacker can send such frames in the peer's name. So on a
+// sealed link as many bytes must have arrived as the Hellos of an attempt have, unless there was
+// a session since the last attempt.
 func (m *Module) callBack(now clock.Time, from netip.AddrPort, length int) {
 	e := m.byAddr[from]
 	if e == nil || e.live != nil && m.cfg.Defect != mutate.StaleRestarts || e.next != nil || e.mute || m.closed {
@@ -402,7 +420,8 @@ func (m *Module) callBack(now clock.Time, from netip.AddrPort, length int) {
 	m.attempts(now, e, true)
 }
 
-// refusal is an answer to a NIC of another version: it tells ours, so that the other end can say what is wrong.
+// refusal is an answer to a NIC of another version. It tells our version, so that the other end
+// can report the cause.
 type refusal struct {
 	to      netip.AddrPort
 	from    netip.Addr
@@ -418,7 +437,8 @@ const maxRefusals = 8
 
 func (m *Module) refuseVersion(to netip.AddrPort, o wire.Outer, h *wire.Hello) {
 	if len(m.refusals) < maxRefusals {
-		m.refusals = append(m.refusals, refusal{to: to, from: m.reached(), index: h.Index, cookie: h.Cookie, counter: o.Counter, life: h.Incarnation})
+		m.refusals = append(m.refusals, refusal{to: to, from: m.reached(), index: h.Index, cookie: h.Cookie,
+			counter: o.Counter, life: h.Incarnation})
 	}
 }
 
@@ -456,11 +476,13 @@ func (m *Module) sendHelloAck(now clock.Time, s *session, out Frames) bool {
 	return true
 }
 
-// sendRefusals sends the answers to NICs of other versions, each the first and last frame of its way.
+// sendRefusals sends the answers to NICs of other versions. On a plain link each is the only frame
+// that is sent to its index.
 func (m *Module) sendRefusals(out Frames) (sent int) {
 	for _, r := range m.refusals {
 		if m.security != nil {
-			f := &signed{packets: &m.hellos, kind: wire.KindHelloAck, index: r.index, to: r.to, from: r.from, fabric: r.fabric}
+			f := &signed{packets: &m.hellos, kind: wire.KindHelloAck, index: r.index, to: r.to, from: r.from,
+				fabric: r.fabric}
 			h := wire.Handshake{Pattern: wire.PatternNone, Message: 2, Index: 1}
 			if m.sayHandshake(f, h, 0, out) == nil {
 				break
@@ -493,7 +515,7 @@ func (p *packets) sayHello(k wire.Kind, to netip.AddrPort, h *wire.Hello, out Fr
 	return true
 }
 
-// introduce is what this NIC says of itself and of its end of s.
+// introduce returns this NIC's description of itself and of its end of s.
 func (m *Module) introduce(s *session) wire.Hello {
 	h := wire.Hello{
 		MinVersion: wire.Version, MaxVersion: wire.Version,

@@ -35,7 +35,7 @@ var (
 	ErrDisplaced   = errors.New("rel: another NIC is at the address of the peer NIC")
 )
 
-// OtherNICError is an ErrRefused: another NIC than the peer has answered where the peer was called.
+// OtherNICError is an ErrRefused: another NIC than the peer has answered at the peer's address.
 type OtherNICError struct{ NIC uint64 }
 
 // Error implements error.
@@ -43,51 +43,51 @@ func (e *OtherNICError) Error() string {
 	return fmt.Sprintf("%v: NIC %v is where it was", ErrRefused, nicid.ID(e.NIC))
 }
 
-// Unwrap has it be an ErrRefused.
+// Unwrap makes the error an ErrRefused.
 func (e *OtherNICError) Unwrap() error { return ErrRefused }
 
-// Frames is where a Module puts its frames; a link.Driver is one.
+// Frames takes a Module's frames; a link.Driver is one.
 type Frames interface {
 	MTU() int                         // largest frame in bytes
-	Reserve(to netip.AddrPort) []byte // room for one frame, nil when the driver can take no more for now
+	Reserve(to netip.AddrPort) []byte // room for one frame, nil if the driver is full for now
 	Commit(n int)                     // makes its first n bytes a frame
 }
 
-// Flusher are Frames that leave when they are told to.
+// Flusher is Frames that leave when Flush is called.
 type Flusher interface {
 	Frames
 	Flush(now clock.Time)
 }
 
-// Config is what a Module is made of. Everything it does follows from it and from the calls made.
+// Config describes a Module, whose behaviour follows from it and from the calls made.
 type Config struct {
 	NIC         uint64         // this NIC's id, not 0
 	Incarnation uint64         // larger in every life of the NIC
-	Secrets     *secret.Source // draws session indices, cookies and first sequence numbers; required
+	Secrets     *secret.Source // draws indices, cookies and first sequence numbers; required
 
 	MTU             int    // of the link, in bytes
 	Tagged          bool   // frames carry tags: the link is not Checked
-	Reliable        bool   // the link is Reliable and Ordered: a committed segment counts as acknowledged
-	ReceiveCapacity uint64 // bytes of frames that may be under way to this NIC; 0 = limits.ReceiveCapacity
+	Reliable        bool   // the link is Reliable and Ordered: committed means acknowledged
+	ReceiveCapacity uint64 // bytes of frames in flight to this NIC; 0 = limits.ReceiveCapacity
 
 	UnreachableAfter, AckDelay, ProbeEvery time.Duration // 0 = default of limits
 
-	// What the link can do beyond Frames, as link.Caps says; nil: it cannot.
+	// Functions of the link beyond Frames, as in link.Caps; nil if the link lacks them.
 	Post       func(now clock.Time, frame []byte)
 	PostLone   func(now clock.Time, to netip.AddrPort, head *[6]uint64, body []byte) bool
 	ReserveRun func(to netip.AddrPort, size, n int) []byte
 	CommitRun  func(n int)
 	Copy       func(to, from []byte) // copies payload into a frame, if its tag does not
-	Reached    func() netip.Addr     // come together: see source.go
+	Reached    func() netip.Addr     // both or neither: see source.go
 	From       func(ip netip.Addr)
 
-	// DoubtBatches is told, once in a session, that more than a quarter of the first rounds was lost: if the driver sends frames in
-	// batches, perhaps batches do not get through.
+	// DoubtBatches is called, once in a session, if more than a quarter of the first rounds was
+	// lost. If the driver sends frames in batches, perhaps batches do not get through.
 	DoubtBatches func(to netip.AddrPort)
 
 	Security *Security // nil: the link is plain
 
-	Narrow bool // paths may carry less than MTU, so that lengths are probed (pathmtu.go)
+	Narrow bool // paths may carry less than MTU, so lengths are probed (pathmtu.go)
 
 	MaxPeers int           // 0 = limits.Peers
 	Rooms    int           // segments that may await acknowledgement; 0 = limits.Rooms
@@ -95,99 +95,111 @@ type Config struct {
 	Defect   mutate.Defect // for the simulator's own test
 }
 
-// Handler is told what happens. Its methods are called from within Receive, Progress and the Endpoint's methods and may
-// call back into the Module and its Endpoints, except for Receive, Progress and Close.
+// Handler is told what happens. Its methods are called from within Receive, Progress and the
+// Endpoint's methods and may call back into the Module and its Endpoints, except for Receive,
+// Progress and Close.
 type Handler interface {
-	// Admit says whether this NIC may open a pair with us from that address; the error is only counted.
+	// Admit returns nil if this NIC may open a pair with us from that address; the error is only
+	// counted.
 	Admit(now clock.Time, nic uint64, from netip.AddrPort) error
 
-	// Outdated says that a NIC without a session has said hello, or answered one, as an earlier life than that of its last session. It is not
-	// let in.
+	// Outdated reports that a NIC without a session has sent or answered a Hello as an earlier
+	// life than that of its last session. It is not let in.
 	Outdated(now clock.Time, nic uint64, from netip.AddrPort)
 
-	// Vouch says whether a NIC at from that has proved a static key is to be believed its id. It is
-	// asked when a session opens, and again when its keys change: the error, if any, ends it.
+	// Vouch returns nil if a NIC at from that has proved a static key is to be believed its id.
+	// It is called when a session opens, and again when its keys change: the error, if any, ends
+	// it.
 	Vouch(now clock.Time, nic uint64, from netip.AddrPort, key trust.PublicKey, certificate []byte) error
 
-	// Stranger says that frames that do not belong to this fabric, or to this kind of link, came
-	// from an address by which a peer is known: ErrFabric, ErrPlain or ErrSealed. Others are
-	// counted alone, or strangers could fill the log.
+	// Stranger reports that frames that do not belong to this fabric, or to this kind of link,
+	// came from an address of a known peer: ErrFabric, ErrPlain or ErrSealed. Those from other
+	// addresses are only counted, or strangers could fill the log.
 	Stranger(now clock.Time, from netip.AddrPort, why error)
 
-	// Deliver hands over one record, exactly once, in order of arrival; it is valid during the call. Void never comes.
+	// Deliver hands over one record, exactly once, in order of arrival. It is valid during the
+	// call. It is never a Void.
 	Deliver(now clock.Time, e *Endpoint, r wire.Record)
 
-	// Datagram hands over a datagram that the peer has sent to a service; payload is valid during the call.
+	// Datagram hands over a datagram that the peer has sent to a service; payload is valid
+	// during the call.
 	Datagram(now clock.Time, e *Endpoint, service uint8, payload []byte)
 
-	// Acknowledged says that n bytes from offset on, a piece of a fragment that Slides, will not be sent again. Pieces
-	// may be acknowledged out of order.
+	// Acknowledged reports that n bytes from offset on, a piece of a fragment that Slides, will
+	// not be sent again. Pieces may be acknowledged out of order.
 	Acknowledged(f *Fragment, offset, n uint64)
 
-	// Released says that f's memory is needed no more: every piece is acknowledged, or confirmed if it asks for that (f.Err nil), the owner withdrew it, or
-	// the peer is down (f.Err says why).
+	// Released reports that f's memory is no longer needed. Every piece is acknowledged, or
+	// confirmed if f asks for that (f.Err is nil); or the owner withdrew f; or the peer is down
+	// (f.Err is the reason).
 	Released(now clock.Time, f *Fragment)
 
-	// Writable says that a Reserve or Post that was refused may now succeed. It follows Up as well.
+	// Writable reports that a Reserve or Post that was refused may now succeed. It follows Up as
+	// well.
 	Writable(now clock.Time, e *Endpoint)
 
-	// Up says that a session with e is open.
+	// Up reports that a session with e is open.
 	Up(now clock.Time, e *Endpoint)
 
-	// Down says that the session, or the attempt at one, is over, and why. Its fragments were Released before.
+	// Down reports that the session, or the attempt at one, is over, and why. Its fragments were
+	// Released before.
 	Down(now clock.Time, e *Endpoint, why error)
 }
 
-// LossHandler is a Handler that wants to hear, before Down, of each record that was handed over by Reserve or Control and
-// has not been acknowledged: its writer was told long ago that it is on its way (decision 6). Fragments are Released with an error instead.
+// LossHandler is a Handler that is told, before Down, of each unacknowledged record of Reserve
+// or Control: its writer was told long ago that it is in flight (decision 6). Fragments are
+// Released with an error instead.
 type LossHandler interface {
 	Lost(e *Endpoint, r wire.Record)
 }
 
-// Module is the reliability layer of one NIC. It has no lock: one goroutine at a time uses it and its endpoints, or the
-// caller keeps a lock around all of it (USNIC-57…60).
+// Module is the reliability layer of one NIC. It has no lock: only one goroutine may use it and
+// its endpoints concurrently, or the caller holds a lock around all of it (USNIC-57…60).
 type Module struct {
 	cfg       Config
 	handler   Handler
-	placer    Placer // nil if it is none
+	placer    Placer // nil if the handler is none
 	bare      bare
 	security  *security // nil: plain
-	latest    *session  // open, of which the last frame was; nil if there is none
+	latest    *session  // the open session of the last frame; nil if there is none
 	sessions  sessionTable
 	endpoints []*Endpoint // in order of opening
 	byNIC     map[uint64]*Endpoint
 	byAddr    map[netip.AddrPort]*Endpoint
-	strangers map[uint64]*Endpoint // NICs that said hello and have no session yet
+	strangers map[uint64]*Endpoint // NICs that sent a Hello and have no session yet
 	pending   []*session           // half-open sessions that peers began, oldest first
 	refusals  []refusal
 	hellos    packets // Hellos, to all peers
 	refusing  packets // the refusal that is being sent
 
 	hotel   *hotel.Hotel[*segment]  // retransmit timers; a run has one room
-	lodged  int                     // packets that they are for: in the hotel, or about to go back there
-	reserve int                     // so many of cfg.Rooms are for control and retransmissions
+	lodged  int                     // packets with such timers: in the hotel or about to return to it
+	reserve int                     // how many of cfg.Rooms are for control and retransmissions
 	desk    *hotel.Hotel[*session]  // ACK and tail timers
 	night   *hotel.Hotel[*Endpoint] // session timers
 
 	pool     segmentPool
-	resends  segmentList // segments to send again
+	resends  segmentList // segments to retransmit
 	sending  []*Endpoint // endpoints_with_sends
 	homeless []*Endpoint // endpoints that wait for rooms in the hotel
 	held     []*Endpoint // endpoints that their pace holds back
 	noticed  []*Endpoint // endpoints that are newly watched
 	owing    []*Endpoint // endpoints that owe a frame without sequence
-	spare    []*Endpoint // the memory that the two lists take turns with
+	spare    []*Endpoint // memory that the two lists use in turn
 	finished []*Fragment // acknowledged whole; their owners are to be told
 
-	heldInRow int        // resends that were looked at since one came or left, or heldUntil: all had to wait
-	heldUntil clock.Time // when the first of the held, or of the resends, may go on; Never if none is held back
+	// Resends that were looked at since one arrived or left, or since heldUntil; all had to
+	// wait.
+	heldInRow int
+	// When the first held endpoint, or resend, may go on; Never if none is held back.
+	heldUntil clock.Time
 
-	assemblies []*assembly // segments of which some parts have come, oldest first
-	parts      []byte      // where a segment lies that is sent in parts
+	assemblies []*assembly // segments of which some parts have arrived, oldest first
+	parts      []byte      // holds a segment that is sent in parts
 
 	waiting       []waitingDatagram
 	datagramID    uint32     // of the last datagram sent, to any peer
-	joinings      []*joining // datagrams of which some pieces have come, oldest first
+	joinings      []*joining // datagrams of which some pieces have arrived, oldest first
 	spareJoinings freelist.List[joining]
 	staged        int // datagrams whose frames wait for a Flush
 
@@ -201,8 +213,8 @@ type Module struct {
 	closed     bool
 
 	ackIn, ackOut wire.Ack   // too large to make for each frame
-	heads         wire.Heads // of the run that is being written, likewise
-	scratch       []byte     // where control records of a peer that is cut off go
+	heads         wire.Heads // of the run that is being written; too large as well
+	scratch       []byte     // takes the control records of a peer that is cut off
 
 	stats Stats
 }
@@ -212,7 +224,7 @@ func New(cfg Config, h Handler) *Module {
 	cfg.ReceiveCapacity = cmp.Or(cfg.ReceiveCapacity, limits.ReceiveCapacity)
 	cfg.UnreachableAfter = cmp.Or(cfg.UnreachableAfter, limits.UnreachableAfter)
 	cfg.AckDelay = cmp.Or(cfg.AckDelay, limits.AckDelay)
-	// Several tries must fit into a patience that is shorter than the default.
+	// Several tries must fit into an UnreachableAfter that is shorter than the default.
 	cfg.ProbeEvery = cmp.Or(cfg.ProbeEvery, min(limits.ProbeEvery, cfg.UnreachableAfter/8))
 	cfg.MaxPeers = cmp.Or(cfg.MaxPeers, limits.Peers)
 	cfg.Rooms = cmp.Or(cfg.Rooms, limits.Rooms)
@@ -234,7 +246,7 @@ func New(cfg Config, h Handler) *Module {
 	return m
 }
 
-// channelMTU is the largest frame of a channel, by this NIC's link.
+// channelMTU returns the largest frame of a channel, by this NIC's link.
 func (m *Module) channelMTU(s wire.Space) int {
 	if s == wire.Command {
 		return min(m.cfg.MTU, limits.CommandMTU)
@@ -246,8 +258,9 @@ func (m *Module) newEndpoint(nic uint64, addr netip.AddrPort) *Endpoint {
 	return &Endpoint{m: m, nic: nic, addr: addr, tag: m.hellos.tag}
 }
 
-// Open returns the endpoint of a peer NIC, made if there is none; id 0 means that the id is not known before the peer
-// says hello. No frame is sent yet. A known NIC that is not up moves to the new address. Errors: ErrPeers, ErrAddress.
+// Open returns the endpoint of a peer NIC and makes it if there is none. Id 0 means that the id
+// is not known before the peer sends a Hello. No frame is sent yet. A known NIC that is not up
+// moves to the new address. Errors: ErrPeers, ErrAddress.
 func (m *Module) Open(nic uint64, addr netip.AddrPort) (*Endpoint, error) {
 	e := m.byNIC[nic]
 	if nic == 0 {
@@ -289,8 +302,8 @@ func (m *Module) move(e *Endpoint, addr netip.AddrPort) {
 	}
 }
 
-// Move makes the peer be looked for at another address, at once if a session is wanted. If one is
-// open, Move does nothing.
+// Move changes the address at which the peer is sought, at once if an attempt is running. If a
+// session is open, Move does nothing.
 func (e *Endpoint) Move(now clock.Time, addr netip.AddrPort) {
 	if e.live != nil || e.addr == addr {
 		return
@@ -304,17 +317,19 @@ func (e *Endpoint) Move(now clock.Time, addr netip.AddrPort) {
 // Endpoint returns the endpoint of a peer NIC, nil if it is not known.
 func (m *Module) Endpoint(nic uint64) *Endpoint { return m.byNIC[nic] }
 
-// Endpoints returns all endpoints, in the order in which they were opened. The slice is the module's.
+// Endpoints returns all endpoints, in the order in which they were opened. The slice is the
+// module's.
 func (m *Module) Endpoints() []*Endpoint { return m.endpoints }
 
-// InFlight is how many segments are in the hotel: posted, and neither acknowledged nor given up for lost.
+// InFlight returns how many segments are in the hotel: posted, and neither acknowledged nor
+// given up for lost.
 func (m *Module) InFlight() int { return m.lodged }
 
-// vacancies is how many more may go there.
+// vacancies returns how many more may go there.
 func (m *Module) vacancies() int { return m.cfg.Rooms - m.lodged }
 
-// Forget removes a peer. Its fragments are Released and it goes Down with ErrForgotten if it was up or on its way; the
-// Endpoint must not be used afterwards.
+// Forget removes a peer. Its fragments are Released and it goes Down with ErrForgotten if it was
+// up or an attempt was running. The Endpoint must not be used afterwards.
 func (m *Module) Forget(now clock.Time, e *Endpoint) {
 	m.settle()
 	if e.live != nil || e.attempt.wanted {
@@ -341,8 +356,8 @@ func (m *Module) Forget(now clock.Time, e *Endpoint) {
 	}
 }
 
-// Close says Goodbye to every peer that is up and opens no session any more. What was under way is Released with
-// ErrGoodbye.
+// Close says Goodbye to every peer that is up; no session opens afterwards. Active fragments are
+// Released with ErrGoodbye.
 func (m *Module) Close(now clock.Time, out Frames) {
 	m.settle()
 	m.closed = true

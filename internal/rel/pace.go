@@ -8,10 +8,12 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// pace spreads what is sent over the round trip, retransmissions included, when the path has thrown much away: somewhere is
-// a queue that is shorter than our bursts. As much leaves then as arrived lately, and a third more: to find out whether there
-// is room, and because a quarter may be lost for another reason, which must not slow us ever further. So of a path that has no
-// more to give a quarter is lost at most, where a window would be lost again and again. Elsewhere bursts are the cheapest thing: they cost one system call.
+// pace spreads all sending over the round trip, retransmissions included, when the path has
+// thrown much away: somewhere a queue is shorter than our bursts. It then sends a third more
+// than arrived lately: to find out whether there is room, and because a quarter may be lost for
+// another reason, which must not slow us ever further. So a path that has no more to give loses
+// a quarter at most, instead of a window again and again. On other paths bursts are the cheapest
+// way: they cost one system call.
 //
 //	credit   ┌── limits.PaceBurst: what may leave at once
 //	        ╱│╲      ╱│
@@ -20,17 +22,18 @@ import (
 //	            posted
 type pace struct {
 	credit float64    // bytes that may leave now
-	at     clock.Time // when that was reckoned
+	at     clock.Time // when that was computed
 }
 
 const paceGain = 4.0 / 3
 
-// paced reports whether what is sent to e is paced now.
+// paced reports whether sending to e is paced now.
 func (e *Endpoint) paced(now clock.Time) bool {
 	return now < e.congestion.pacedUntil && e.congestion.rate != 0
 }
 
-// mayLeave takes n bytes from the pace's credit. If there are not as many it says when there will be.
+// mayLeave takes n bytes from the pace's credit. If the credit is smaller, it returns when it
+// will suffice.
 func (e *Endpoint) mayLeave(now clock.Time, n int) (at clock.Time, ok bool) {
 	if !e.paced(now) {
 		return 0, true
@@ -43,7 +46,8 @@ func (e *Endpoint) mayLeave(now clock.Time, n int) (at clock.Time, ok bool) {
 		p.credit -= need
 		return 0, true
 	}
-	// At least a microsecond, so that what is due is worth a poll; at most a round trip or so, since the rate may be out of date.
+	// At least a microsecond, so that the due bytes are worth a poll. At most 1 ms, about a
+	// round trip, since the rate may be out of date.
 	wait := min(max((need-p.credit)/rate, 1e3), 1e6)
 	return now.Add(time.Duration(wait)), false
 }
@@ -62,12 +66,13 @@ func (m *Module) holdBack(e *Endpoint, until clock.Time) {
 	}
 }
 
-// wait has Progress called again for those that are held back.
+// wait requests a Progress for those that are held back.
 func (m *Module) wait(until clock.Time) {
 	m.heldUntil = clock.Min(m.heldUntil, until)
 }
 
-// letGo has those go on whose time has come. One that is early waits again.
+// letGo releases the held endpoints when the time has come. One that is early is held back
+// again.
 func (m *Module) letGo(now clock.Time) {
 	if now < m.heldUntil {
 		return

@@ -9,33 +9,36 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A segment keeps its number and its records for life, and its path may have become too narrow for them meanwhile. It
-// cannot be cut into shorter segments: the peer may have it already, and only the acknowledgement was lost. So it
-// goes in parts that the peer puts together, and has arrived when it is whole:
+// A segment keeps its number and its records for life, and its path may become too narrow for
+// them meanwhile. It cannot be cut into shorter segments: the peer may have it already, and only
+// the acknowledgement was lost. So it goes in parts that the peer joins, and has arrived when it
+// is whole:
 //
 //	segment 102  ├──────────────────────────────────────┤ records
 //	Part frames  ├───────────────┤├──────────────┤├─────┤
 //	assembly     x x x x x x x x x . . . . . . . . x x x     a bit for each unit of 64 bytes
 //
-// This is for what was under way when a path became narrow, and for records that are longer than a path carries; all else is cut to
-// fit. A part that is lost has the whole segment sent again, of which the missing ones count.
+// This is for segments that were in flight when a path became narrow, and for records that are
+// longer than a path carries. Everything else is cut to fit. If a part is lost, the whole
+// segment is retransmitted, and its missing parts count.
 
-// assembly is a segment of which some parts have come.
+// assembly is a segment of which some parts have arrived.
 type assembly struct {
 	session *session
 	space   wire.Space
 	seq     wire.Seq
 	buf     []byte                                      // its records
-	have    [wire.MaxParted / wire.PartUnit / 64]uint64 // a bit for each unit that has come
-	units   int                                         // that have not
+	have    [wire.MaxParted / wire.PartUnit / 64]uint64 // a bit for each unit that has arrived
+	units   int                                         // how many have not
 }
 
-// begin makes a the assembly of as many bytes as buf has, of which none has come.
+// begin makes a an assembly of len(buf) bytes, of which none has arrived.
 func (a *assembly) begin(s *session, buf []byte) {
 	a.session, a.buf, a.units = s, buf, (len(buf)+wire.PartUnit-1)/wire.PartUnit
 }
 
-// postParts posts segment g in parts, because its frame is too long for its path. It returns false if the driver takes nothing.
+// postParts posts segment g in parts, because its frame is too long for its path. It returns
+// false if the driver takes nothing.
 func (m *Module) postParts(now clock.Time, s *session, g *segment, c wire.Space, out Frames) bool {
 	b := s.frame(out)
 	if b == nil {
@@ -53,7 +56,7 @@ func (m *Module) postParts(now clock.Time, s *session, g *segment, c wire.Space,
 	for at := 0; at < records; at += most {
 		if at > 0 {
 			if b = s.frame(out); b == nil {
-				break // what is left out is as good as lost
+				break // the part left out is as good as lost
 			}
 		}
 		n := min(most, records-at)
@@ -74,7 +77,7 @@ func (m *Module) receivePart(now clock.Time, s *session, body []byte, length int
 		return
 	}
 	w := &s.receive[p.Space]
-	if what := w.judge(p.Seq); what != arrivedNew { // also if it has come whole
+	if what := w.judge(p.Seq); what != arrivedNew { // also if it has arrived whole
 		m.countArrival(s, p.Space, what, 1)
 		if what != arrivedHigh {
 			s.scheduleAck(now, p.Space, what, w.gap(), 1, length)
@@ -100,7 +103,7 @@ func (m *Module) receivePart(now clock.Time, s *session, body []byte, length int
 	m.deliver(now, s, a.buf)
 }
 
-// take notes that bytes have come.
+// take copies bytes that arrived, and notes their units.
 func (a *assembly) take(at int, payload []byte) {
 	copy(a.buf[at:], payload)
 	for u := at / wire.PartUnit; u*wire.PartUnit < at+len(payload); u++ {
@@ -111,8 +114,8 @@ func (a *assembly) take(at int, payload []byte) {
 	}
 }
 
-// assemblyOf finds what has come of a segment, or begins with it. Where there is no room the oldest gives way: its parts
-// will come again.
+// assemblyOf returns the assembly of a segment, and begins one if there is none. If there is no
+// room, the oldest is dropped: its parts will be retransmitted.
 func (m *Module) assemblyOf(s *session, p *wire.Part) *assembly {
 	own, first := 0, -1
 	for i, a := range m.assemblies {

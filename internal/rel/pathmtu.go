@@ -10,52 +10,59 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A network in the middle may carry less than both ends, and need not say so:
+// A network in the middle may carry less than both ends, and need not report it:
 //
 //	NIC ══ 1500 ══ router ── 1400 ── switch ── 1300 ── router ══ 1500 ══ NIC
 //
-// So a session begins with frames that nearly every path carries, and finds out with real ones, probes of the length in
-// question, how long they may be (as in RFC 8899). Nothing waits for that: on an ordinary path the first probe, of all that both
-// ends take, is answered one round trip after the session has opened.
+// So a session begins with frames that nearly every path carries. It finds the longest possible
+// ones with real frames, probes of the length in question (as in RFC 8899). Nothing waits for
+// that: on an ordinary path the first probe, of the longest frame that both ends take, is
+// answered one round trip after the session has opened.
 //
-//	session opens                all that both take is tried         answered
-//	  SureFrame ────────────────► then halfway to what failed, … ────────────────► all that both take, or what the path carries
-//	      ▲                                   ▲                                              │                │
-//	      │                                   └──────────────────────── PathRaise later ─────│────────────────┤
-//	      └──────────────────── it comes into doubt, and its probes fail (blackhole.go) ─────┴────────────────┘
+//	session opens       goal is tried                        answered
+//	  SureFrame ───────► then halfway to what failed, … ──────────► goal, or what the path carries
+//	      ▲                            ▲                              │                │
+//	      │                            └───────────── PathRaise later ┼────────────────┤
+//	      └── it comes into doubt, and its probes fail (blackhole.go) ┴────────────────┘
 //
-// Each try is a probe of the length in question and a small one, and counts as failed only if the small one
-// came back: a peer that is silent says nothing about lengths. As long as it is not known whether the length will do that would have to
-// if this one failed, it is asked for beside them, so that the answer to one question is never waited for before the next is asked.
+// Each try is a probe of the length in question and a small one, and counts as failed only if
+// the small one came back: a silent peer says nothing about lengths. If this length failed, a
+// shorter one would have to do. As long as it is not known whether that one will, a try probes
+// it too, so that no question waits for the answer to another.
 //
-// What was made for longer frames than the path has turned out to carry goes in parts; see parts.go.
+// Segments that were made for longer frames than the path carries go in parts; see parts.go.
 type path struct {
 	goal   int // the longest frame that both NICs take, in bytes
-	size   int // frames of so many bytes get through
-	failed int // frames of so many do not, or are longer than goal
-	limit  int // what a segment costs whose frame has size bytes
+	size   int // frames of this length get through
+	failed int // frames of this length do not, or are longer than goal
+	limit  int // cost of a segment whose frame has size bytes
 
-	trying  int        // length of the probes under way, 0 if there are none; size if that is in doubt
-	below   int        // length that would have to do if that one failed, 0 if it is known whether it will
-	resume  int        // length that was tried when size came into doubt, 0 if none was
-	id      uint64     // of the first probe of this search; those of the nth try have 3n to 3n + 2 more
-	sent    uint32     // tries of this search
-	missed  int32      // of this length, those of which the small probe has come back and the long one has not
-	proven  bool       // a probe of size bytes has been answered, or size is what every path carries
-	quiet   uint8      // tries in a row that nothing has come back of
+	// The length of the probes in flight, 0 if there are none; size if that is in doubt.
+	trying int
+	// The length that would have to do if that one failed, 0 if it is known whether it will.
+	below  int
+	resume int    // length that was tried when size came into doubt, 0 if none was
+	id     uint64 // of the first probe of this search; those of the nth try have 3n to 3n + 2 more
+	sent   uint32 // tries of this search
+	// Tries of this length in which only the small probe returned.
+	missed  int32
+	proven  bool       // a probe of size bytes was answered, or every path carries size bytes
+	quiet   uint8      // tries in a row without any answer
 	holds   bool       // a probe of below bytes has been answered
 	all     bool       // of the last try, all probes have left
-	back    bool       // and the small one has come back
+	back    bool       // and the small one has returned
 	nextAt  clock.Time // when the next try is due
 	raiseAt clock.Time // when a path that carries less than goal is tried anew
 
-	from    uint64 // packet counter of the last frame before size became what it is
-	lost    int32  // long segments given up for lost since one as long as they was acknowledged
-	told    int32  // size that was counted as narrow, 0 if it is not
-	suspect int    // what the longest of them costs; none is as long if there are none
+	from uint64 // packet counter of the last frame before size changed last
+	// Long segments given up for lost since one of their length was acknowledged.
+	lost int32
+	told int32 // size that was counted as narrow, 0 if it is not
+	// The cost of the longest of them; no segment costs as much if there are none.
+	suspect int
 }
 
-// startPath prepares what a fresh session knows of its path.
+// startPath prepares a fresh session's knowledge of its path.
 func (e *Endpoint) startPath(s *session) {
 	p := &s.path
 	p.goal, p.suspect = e.channels[wire.Data].most, math.MaxInt
@@ -66,7 +73,7 @@ func (e *Endpoint) startPath(s *session) {
 	e.holdTo(s, min(p.goal, limits.SureFrame))
 }
 
-// holdTo has frames be of n bytes at most.
+// holdTo limits frames to n bytes.
 func (e *Endpoint) holdTo(s *session, n int) {
 	s.path.size, s.path.limit, s.path.from = n, n+limits.FrameCost, s.packets.counter
 	for i := range e.channels {
@@ -74,7 +81,8 @@ func (e *Endpoint) holdTo(s *session, n int) {
 	}
 }
 
-// search begins to find out how long frames may be, from all that both ends take downwards.
+// search begins to find out how long frames may be, from the longest that both ends take
+// downwards.
 func (e *Endpoint) search(s *session) {
 	p := &s.path
 	if p.size >= p.goal {
@@ -85,7 +93,7 @@ func (e *Endpoint) search(s *session) {
 	e.try(s, p.goal)
 }
 
-// try has probes of n bytes sent.
+// try requests probes of n bytes.
 func (e *Endpoint) try(s *session, n int) {
 	p := &s.path
 	p.trying, p.missed, p.quiet = n, 0, 0
@@ -99,7 +107,7 @@ func (e *Endpoint) try(s *session, n int) {
 	e.owe(dutyPath)
 }
 
-// Of each try these probes are sent, in this order.
+// The probes of each try, in the order in which they are sent.
 const (
 	probeSmall = iota // asks whether the peer is heard at all
 	probeBelow        // of path.below bytes, if that is not 0
@@ -117,7 +125,8 @@ func (m *Module) sendPathProbes(now clock.Time, s *session, out Frames) bool {
 	if !m.sendProbe(s, s.addr, wire.KindProbe, wire.Probe{ID: id + probeSmall, Size: wire.ProbeLen}, out) {
 		return false
 	}
-	// If the driver has no room for these, they are as good as lost. To try all again would fill a short queue for ever.
+	// If the driver has no room for these, they are as good as lost. To try all again would fill
+	// a short queue for ever.
 	p.all = p.below == 0 || m.sendLength(s, id+probeBelow, p.below, out)
 	p.all = m.sendLength(s, id+probeLong, p.trying, out) && p.all
 	p.sent++
@@ -129,10 +138,12 @@ func (m *Module) sendPathProbes(now clock.Time, s *session, out Frames) bool {
 
 // sendLength sends a probe in a frame of n bytes.
 func (m *Module) sendLength(s *session, id uint64, n int, out Frames) bool {
-	return m.sendProbe(s, s.addr, wire.KindProbe, wire.Probe{ID: id, Size: uint32(n - wire.OuterLen - s.packets.tagLen())}, out)
+	return m.sendProbe(s, s.addr, wire.KindProbe,
+		wire.Probe{ID: id, Size: uint32(n - wire.OuterLen - s.packets.tagLen())}, out)
 }
 
-// probePatience is for how long answers to a try are waited for. A longer frame than before can wait.
+// probePatience returns how long a try waits for answers. A longer frame than before may wait
+// longer.
 func (s *session) probePatience() time.Duration {
 	if s.path.doubted() {
 		return s.rtt.patience(s.peerDelay())
@@ -160,7 +171,8 @@ func (e *Endpoint) pathTimer(now clock.Time) clock.Time {
 		e.goesDown(now, s)
 	default:
 		p.failed = p.trying
-		if !p.proven { // not even what was thought to be sure: it was asked for as often
+		// Not even the length that was considered sure got through: it was probed as often.
+		if !p.proven {
 			p.failed = p.size
 			e.narrower(now, s, e.least())
 		}
@@ -225,8 +237,9 @@ func (e *Endpoint) nextLength(now clock.Time, s *session) {
 	}
 }
 
-// FrameLengths are the longest frame that gets through to the peer, as far as is known; the longest that both NICs take; and
-// the former again if the path was found to carry no more. All in bytes, and 0 without a session.
+// FrameLengths returns the longest frame that is known to get through to the peer, the longest
+// that both NICs take, and the former again if the path was found to carry no more. All are in
+// bytes, and 0 without a session.
 func (e *Endpoint) FrameLengths() (size, goal, narrow int) {
 	if e.live == nil {
 		return 0, 0, 0

@@ -6,16 +6,17 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// The table of peers has cfg.MaxPeers places. A stranger, which has said hello and nothing else,
-// proves nothing: a flood of Hellos under new ids would fill the table. So strangers may fill a
-// part of it only, and the oldest stranger gives way:
+// The table of peers has cfg.MaxPeers places. A stranger has sent a Hello and nothing else, and
+// so proves nothing: a flood of Hellos under new ids would fill the table. So strangers may fill
+// only a part of it, and the oldest stranger gives way:
 //
-//	whom the place is for          who gives way if the table is full
+//	the place is for               if the table is full, this one gives way
 //	a peer that the owner opens    the oldest stranger; then the owner decides (Open returns ErrPeers)
-//	a stranger                     the oldest stranger, if strangers have their part; else a peer that the owner can spare
+//	a stranger                     the oldest stranger, if strangers have their part;
+//	                               else a peer that the owner can spare
 
-// RoomMaker is a Handler that can spare a peer: one that its configuration does not name and that
-// is not up.
+// RoomMaker is a Handler that can spare a peer: one that its configuration does not name and
+// that is not up.
 type RoomMaker interface {
 	MakeRoom() bool // forgets such a peer; false: there is none
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A peer is only looked after while something is pending on it. Then a session timer goes off every ProbeEvery at the
-// latest; a peer that was silent for so long is probed, and one that was silent for UnreachableAfter is given up. An idle
-// peer costs nothing.
+// A peer is probed only while something is pending on it. Then a session timer fires every
+// ProbeEvery at the latest. A peer that was silent for so long is probed, and one that was
+// silent for UnreachableAfter is given up. An idle peer costs nothing.
 
 // keepalive is the id of probes that only ask whether the peer is there.
 const keepalive = 0
@@ -17,11 +17,11 @@ const keepalive = 0
 // pending reports whether anything depends on the peer.
 func (e *Endpoint) pending() bool {
 	s := e.live
-	return e.watch > 0 || !s.confirmed || s.confirming.waits() || e.check.running() || s.path.trying > 0 || !e.clear() ||
-		s.send[wire.Command].used()+s.send[wire.Data].used() > 0
+	return e.watch > 0 || !s.confirmed || s.confirming.waits() || e.check.running() || s.path.trying > 0 ||
+		!e.clear() || s.send[wire.Command].used()+s.send[wire.Data].used() > 0
 }
 
-// silentSince is since when the peer has been silent while this module was polled.
+// silentSince returns since when the peer has been silent while this module was polled.
 func (e *Endpoint) silentSince() clock.Time { return max(e.heard, e.attended) }
 
 // attend starts the session timer if it does not run: the peer's silence counts from now.
@@ -32,7 +32,7 @@ func (e *Endpoint) attend(now clock.Time) {
 	}
 }
 
-// book has the session timer go off at the given instant, if not earlier.
+// book makes the session timer fire at the given instant, unless it fires earlier.
 func (e *Endpoint) book(now, at clock.Time) {
 	if e.room != 0 {
 		if e.timerAt <= at {
@@ -43,7 +43,7 @@ func (e *Endpoint) book(now, at clock.Time) {
 	e.room, e.timerAt = e.m.night.CheckIn(now, at, e), at
 }
 
-// nightTimer looks after one endpoint.
+// nightTimer handles the session timer of one endpoint.
 func (m *Module) nightTimer(now clock.Time, e *Endpoint) {
 	e.room = 0
 	e.forgive(now)
@@ -73,8 +73,8 @@ func (m *Module) nightTimer(now clock.Time, e *Endpoint) {
 	}
 }
 
-// forgive does not hold it against the peer that this module was not polled for a while: if the session timer is that
-// late, no probe went out, and what was not listened for was no silence.
+// forgive excuses the peer's silence while this module was not polled. If the session timer is
+// that late, no probe left, and no answer could be heard.
 func (e *Endpoint) forgive(now clock.Time) {
 	if late := now.Sub(e.timerAt); late > e.m.cfg.ProbeEvery {
 		e.heard = min(e.heard.Add(late), now)
@@ -83,7 +83,7 @@ func (e *Endpoint) forgive(now clock.Time) {
 	}
 }
 
-// attemptTimer repeats the Hello, and gives the attempt up in time: then it returns Never.
+// attemptTimer repeats the Hello. In time it gives the attempt up and returns Never.
 func (m *Module) attemptTimer(now clock.Time, e *Endpoint) clock.Time {
 	until := e.attempt.since.Add(m.cfg.UnreachableAfter)
 	if now >= until {
@@ -103,10 +103,10 @@ func (m *Module) attemptTimer(now clock.Time, e *Endpoint) clock.Time {
 	return clock.Min(e.attempt.helloAt, until)
 }
 
-// keepAlive has a silent peer probed, and returns when to look again.
+// keepAlive requests a probe of a silent peer, and returns when to look again.
 func (e *Endpoint) keepAlive(now clock.Time) clock.Time {
 	since := e.silentSince()
-	if e.live.confirming.asks() { // whatever else it says: its answer may have had no room
+	if e.live.confirming.asks() { // other frames do not count: the answer may have found no room
 		since = e.probedAt
 	}
 	due := max(since, e.probedAt).Add(e.m.cfg.ProbeEvery)
@@ -126,7 +126,7 @@ func (e *Endpoint) Probe(now clock.Time) {
 	}
 }
 
-// rest gives back what only a busy peer needs.
+// rest gives memory back that only a busy peer needs.
 func (e *Endpoint) rest() {
 	for i := range e.live.send {
 		e.live.send[i].shrink()
@@ -135,8 +135,8 @@ func (e *Endpoint) rest() {
 	e.m.forgetParts(e.live)
 }
 
-// receiveProbe notes a reply to send. There is room for what a peer asks at a time; one that asks for more gets fewer
-// answers, to what it has asked last.
+// receiveProbe notes a reply to send. There is room for a peer's concurrent probes. If it sends
+// more, only the last ones are answered.
 func (m *Module) receiveProbe(s *session, body []byte) {
 	e := s.endpoint
 	p, err := wire.ParseProbe(body)
@@ -146,7 +146,7 @@ func (m *Module) receiveProbe(s *session, body []byte) {
 	}
 	m.stats.ProbeReceives++
 	if int(p.Size) > e.largestProbe() {
-		return // longer than anything that we may send; its sender knows our MTU
+		return // longer than any frame that we may send; its sender knows our MTU
 	}
 	if int(e.owed) == len(e.replies) {
 		e.owed = uint8(copy(e.replies[:], e.replies[1:]))
@@ -156,7 +156,8 @@ func (m *Module) receiveProbe(s *session, body []byte) {
 	e.owe(dutyReply)
 }
 
-// largestProbe is the size of the body of a probe that fills the largest frame which both NICs take.
+// largestProbe returns the size of the body of a probe that fills the largest frame of both
+// NICs, in bytes.
 func (e *Endpoint) largestProbe() int {
 	return e.channels[wire.Data].most - wire.OuterLen - e.tagLen()
 }

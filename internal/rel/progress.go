@@ -6,15 +6,16 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
-// Progress does what is due at now, in this order (USNIC-21):
+// Progress does all that is due at now, in this order (USNIC-21):
 //
-//  1. what waits to be noted, then timers
-//  2. retransmissions, at most 16, by the data queue
-//  3. the endpoints with something to send, each until it has nothing left, or no window
-//  4. explicit ACKs that no segment took along; Hellos, probes and their answers; datagrams
+// 1. deferred notes, then timers
+// 2. retransmissions, at most 16, by the data queue
+// 3. the endpoints with something to send, each until its queues are empty, or its window full
+// 4. explicit ACKs that no segment took along; Hellos, probes and their answers; datagrams
 //
-// It returns how much it did, and when it wants to be called again even if nothing arrives and nothing is asked of it:
-// Never if there is no such instant, now if it stopped before the end. With nothing due it looks at a few numbers.
+// It returns how much it did, and when it must be called again even if nothing arrives and
+// nothing is asked of it: Never if there is no such instant, now if it stopped before the end.
+// With nothing due it only compares a few numbers.
 func (m *Module) Progress(now clock.Time, out Frames) (work int, next clock.Time) {
 	m.work, m.choked, m.progressed = 0, false, now
 	m.settle()
@@ -32,12 +33,13 @@ func (m *Module) Progress(now clock.Time, out Frames) (work int, next clock.Time
 	return m.work, m.nextPoll(now)
 }
 
-// Idle reports whether nothing is to be sent, or noted, by the next Progress.
+// Idle reports whether the next Progress has nothing to send, or to note.
 func (m *Module) Idle() bool {
-	return m.resends.n+len(m.sending)+len(m.owing)+len(m.waiting) == 0 && (m.deferred.session == nil || m.deferred.session.reliable)
+	return m.resends.n+len(m.sending)+len(m.owing)+len(m.waiting) == 0 &&
+		(m.deferred.session == nil || m.deferred.session.reliable)
 }
 
-// takeNotice begins to look after endpoints that are newly watched. Watch does not know what time it is.
+// takeNotice starts the silence timers of newly watched endpoints: Watch does not know the time.
 func (m *Module) takeNotice(now clock.Time) {
 	for i := 0; i < len(m.noticed); i++ {
 		e := m.noticed[i]
@@ -53,7 +55,7 @@ func (m *Module) takeNotice(now clock.Time) {
 	m.noticed = m.noticed[:0]
 }
 
-// timers looks at one deadline per hotel, and beyond it only at what is due.
+// timers looks at one deadline per hotel, and beyond it only at the timers that are due.
 func (m *Module) timers(now clock.Time) {
 	m.expirePending(now)
 	m.expireDatagrams(now)
@@ -78,7 +80,8 @@ func (m *Module) timers(now clock.Time) {
 	}
 }
 
-// sendAll works on the list of endpoints with something to send. An endpoint leaves it when it can go on no further.
+// sendAll works on the list of endpoints with something to send. An endpoint leaves the list
+// when it can send no more.
 func (m *Module) sendAll(now clock.Time, out Frames) {
 	if len(m.homeless) > 0 && m.lodging(false) {
 		for _, e := range m.homeless {
@@ -102,7 +105,7 @@ func (m *Module) sendAll(now clock.Time, out Frames) {
 			m.choked = true
 			e.toSend() // others may go on: perhaps only this peer's queue is full
 		case e.live.reliable:
-			e.writable(now) // on a lossy link, acknowledgements say so
+			e.writable(now) // on a lossy link, acknowledgements lead to it
 		}
 	}
 	clear(todo)
@@ -132,10 +135,10 @@ func (m *Module) dischargeAll(now clock.Time, out Frames) {
 	m.spare = todo[:0]
 }
 
-// retryAfter is when a driver that took nothing is asked again.
+// retryAfter is the time after which a driver that took nothing is tried again.
 const retryAfter = 20 * time.Microsecond
 
-// nextPoll is when Progress wants to be called again.
+// nextPoll returns when Progress must be called again.
 func (m *Module) nextPoll(now clock.Time) clock.Time {
 	left := len(m.sending) + len(m.owing) + len(m.noticed) + len(m.waiting)
 	if m.heldInRow < m.resends.n { // else all have been looked at

@@ -1,6 +1,7 @@
 package rel
 
-// Quiet reports whether everything that was handed over has been acknowledged, or given up with its peer.
+// Quiet reports whether every segment and record handed over has been acknowledged, or given up
+// with its peer.
 func (m *Module) Quiet() bool {
 	for _, e := range m.endpoints {
 		if s := e.live; s != nil {

@@ -9,9 +9,10 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Receive takes one frame that came from the given address; it is not kept. Nothing of it is believed before its index,
-// address, packet counter and tag are found good, in that order, and nothing is allocated for one that is not. It never
-// fails: a frame of no use is counted by cause.
+// Receive takes one frame that arrived from the given address, and does not keep it. Nothing in
+// it is believed before its index, address, packet counter and tag are found good, in that
+// order, and nothing is allocated for a bad one. Receive never fails: a discarded frame is
+// counted by cause.
 func (m *Module) Receive(now clock.Time, from netip.AddrPort, frame []byte) {
 	m.receive(now, from, frame)
 	if m.deferred.placed > 0 {
@@ -19,8 +20,8 @@ func (m *Module) Receive(now clock.Time, from netip.AddrPort, frame []byte) {
 	}
 }
 
-// ReceiveRun takes frames of size bytes each, the last perhaps fewer, that came one behind the other from the given address
-// (link.Receiver).
+// ReceiveRun takes frames of size bytes each, the last perhaps shorter, that arrived one after
+// the other from the given address (link.Receiver).
 func (m *Module) ReceiveRun(now clock.Time, from netip.AddrPort, frames []byte, size int) {
 	for len(frames) > 0 {
 		n := min(size, len(frames))
@@ -44,8 +45,8 @@ func (m *Module) receive(now clock.Time, from netip.AddrPort, frame []byte) {
 	}
 }
 
-// admit finds the session of a frame; nil if there is none, or if the frame cannot be the peer's or has been seen before. Mostly it is the session of the
-// last frame.
+// admit returns the session of a frame; nil if there is none, or if the frame cannot be the
+// peer's or was received before. Usually it is the session of the last frame.
 func (m *Module) admit(now clock.Time, from netip.AddrPort, frame []byte) (*session, wire.Outer) {
 	if s := m.latest; s != nil {
 		if o, ok := wire.ParseNext(frame, s.word()); ok && o.Counter > s.replay.top && from == s.addr {
@@ -55,7 +56,7 @@ func (m *Module) admit(now clock.Time, from netip.AddrPort, frame []byte) (*sess
 	return m.admitAny(now, from, frame)
 }
 
-// admitAny is admit of any frame. A Hello belongs to no session, and is taken here.
+// admitAny is admit for any frame. A Hello belongs to no session, and is taken here.
 func (m *Module) admitAny(now clock.Time, from netip.AddrPort, frame []byte) (*session, wire.Outer) {
 	m.settle()
 	o, _, err := wire.ParseOuter(frame)
@@ -72,7 +73,8 @@ func (m *Module) admitAny(now clock.Time, from netip.AddrPort, frame []byte) (*s
 		return nil, o
 	}
 	s := m.sessions.find(o.Index &^ wire.ResidentBit)
-	if s == nil || !s.ready && (o.Kind != wire.KindHelloAck || m.security != nil) || ofDriver(o) && !s.takesOfDriver(o) {
+	if s == nil || !s.ready && (o.Kind != wire.KindHelloAck || m.security != nil) ||
+		ofDriver(o) && !s.takesOfDriver(o) {
 		m.stats.NoSession++
 		if s == nil {
 			m.callBack(now, from, len(frame))
@@ -96,7 +98,7 @@ func (m *Module) admitAny(now clock.Time, from netip.AddrPort, frame []byte) (*s
 	return nil, o
 }
 
-// takes reports whether a frame has the flags that frames of s have.
+// takes reports whether a frame has the flags of the frames of s.
 func (s *session) takes(o wire.Outer) bool {
 	flags := o.Flags
 	if s.sealed != nil {
@@ -108,7 +110,7 @@ func (s *session) takes(o wire.Outer) bool {
 	return flags == s.packets.expects || s.takesPlain(o)
 }
 
-// countUnparsed counts a frame whose outer header is no good.
+// countUnparsed counts a frame with a bad outer header.
 func (m *Module) countUnparsed(err error) {
 	switch {
 	case errors.Is(err, wire.ErrVersion):
@@ -146,7 +148,7 @@ func (m *Module) take(now clock.Time, from netip.AddrPort, s *session, o wire.Ou
 		return
 	}
 	if o.Counter == s.replay.top {
-		if from != s.addr { // admit takes such frames of sealed sessions alone
+		if from != s.addr { // admit takes such frames of sealed sessions only
 			m.strays(now, s, from, len(frame))
 		} else if m.cfg.Reached != nil {
 			m.noteLocal(s)
@@ -178,7 +180,7 @@ func (m *Module) take(now clock.Time, from netip.AddrPort, s *session, o wire.Ou
 	m.receiveControl(now, from, s, o.Kind, body, len(frame))
 }
 
-// receiveControl takes a frame that is no segment.
+// receiveControl takes a frame that is not a segment.
 func (m *Module) receiveControl(now clock.Time, from netip.AddrPort, s *session, k wire.Kind, body []byte, length int) {
 	switch k {
 	case wire.KindAck:
@@ -200,8 +202,8 @@ func (m *Module) receiveControl(now clock.Time, from netip.AddrPort, s *session,
 	}
 }
 
-// receiveSegment takes a segment: it notes that it has come, delivers what is new, and takes the acknowledgements that it brought. A lone
-// short message is delivered first.
+// receiveSegment takes a segment: it notes the arrival, delivers a new segment, and takes the
+// acknowledgements in it. A lone short message is delivered first.
 func (m *Module) receiveSegment(now clock.Time, s *session, o wire.Outer, body []byte, length int) {
 	h, records, err := m.parseSegment(s, o.Kind, body)
 	if err != nil {
@@ -227,14 +229,16 @@ func (m *Module) receiveSegment(now clock.Time, s *session, o wire.Outer, body [
 	}
 }
 
-// alone reports whether a segment has one short message, and is the next where nothing is missing: mostly the message is awaited, and is
-// delivered before it is noted (settle.go).
+// alone reports whether a segment holds one short message, and is the next one with nothing
+// missing. Usually its receiver is waiting for it, so it is delivered before it is noted
+// (settle.go).
 func (s *session) alone(h *wire.Inner, records []byte) bool {
 	w := &s.receive[wire.Command]
 	return h.Space == wire.Command && h.Seq == w.next && !w.gap() && s.open && !s.reliable && wire.LoneFrag(records)
 }
 
-// parseSegment reads the body of a Data frame or of a Plain, whose segment is the next of the command space.
+// parseSegment reads the body of a Data frame, or of a Plain. The segment of a Plain is the next
+// one of the command space.
 func (m *Module) parseSegment(s *session, k wire.Kind, body []byte) (h wire.Inner, records []byte, err error) {
 	if k == wire.KindData {
 		return wire.ParseInner(body)
@@ -245,7 +249,8 @@ func (m *Module) parseSegment(s *session, k wire.Kind, body []byte) (h wire.Inne
 	return wire.Inner{Space: wire.Command, Seq: s.receive[wire.Command].next}, body, wire.CheckRecords(body)
 }
 
-// deliver hands the records of a segment to the owner. It returns false if that ended the session.
+// deliver hands the records of a segment to the owner. It returns false if that ended the
+// session.
 func (m *Module) deliver(now clock.Time, s *session, records []byte) bool {
 	for len(records) > 0 {
 		var r wire.Record
@@ -270,7 +275,7 @@ func (m *Module) countNew(space wire.Space, n int) {
 	}
 }
 
-// countArrival counts segments of s by what the window said of the last of them.
+// countArrival counts segments of s by the window's verdict on the last of them.
 func (m *Module) countArrival(s *session, space wire.Space, what arrival, n int) {
 	switch what {
 	case arrivedOld:

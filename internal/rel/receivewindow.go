@@ -6,27 +6,28 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// receiveWindow knows which segments of one space have come (USNIC-44, USNIC-48). Everything before next has; top is one
-// after the highest that has; a ring of bits tells about those between, by sequence number modulo its size:
+// receiveWindow knows which segments of one space have arrived (USNIC-44, USNIC-48). All
+// segments before next have arrived. top is one after the highest that has arrived. A ring of
+// bits, by sequence number modulo its size, covers the segments between:
 //
 //	… come come │ ? ? come ? come │ nothing yet …
 //	            ▲ next            ▲ top              top − next ≤ size ≤ 4,096
 //
-// Delivery is by arrival, so a bit says both "has come" and "was delivered".
+// Delivery is by arrival, so a bit means both "has arrived" and "was delivered".
 type receiveWindow struct {
 	next, top wire.Seq
 	bits      []uint64 // bit seq % size, which is a power of two; clear outside next … top
-	beyond    int32    // while there is a gap: how many have come behind its newest hole
+	beyond    int32    // while there is a gap: how many have arrived after its newest hole
 	defect    mutate.Defect
 }
 
-// arrival is what the window says of a segment.
+// arrival is the window's verdict on a segment.
 type arrival uint8
 
 const (
 	arrivedNew  arrival = iota
 	arrivedOld          // before next: its ACK was lost (USNIC-49)
-	arrivedDup          // beyond next, and has come before
+	arrivedDup          // beyond next, and has arrived before
 	arrivedHigh         // beyond the window; its sender is wrong
 )
 
@@ -35,21 +36,22 @@ func (w *receiveWindow) start(first wire.Seq) {
 	w.bits = make([]uint64, limits.FirstRing/64)
 }
 
-// size is how many segments from next the ring can tell about.
+// size returns how many segments from next on the ring can cover.
 func (w *receiveWindow) size() int { return len(w.bits) * 64 }
 
-// gap reports whether a segment is missing of which a later one has come.
+// gap reports whether a segment is missing before one that has arrived.
 func (w *receiveWindow) gap() bool { return w.next != w.top }
 
-// doubtful reports whether there is a hole of which the sender cannot be sure: fewer than ReorderFrames had come behind it before the last n.
+// doubtful reports whether there is a hole of which the sender cannot be sure: fewer than
+// ReorderFrames segments had arrived after it before the last n.
 func (w *receiveWindow) doubtful(n int) bool {
 	return w.gap() && int(w.beyond)-n < limits.ReorderFrames
 }
 
-// depth is how far the window is open, in segments.
+// depth returns how far the window is open, in segments.
 func (w *receiveWindow) depth() int { return w.top.Sub(w.next) }
 
-// ack is the segment up to and with which all have come.
+// ack returns the last segment before the first missing one.
 func (w *receiveWindow) ack() wire.Seq {
 	if w.defect == mutate.EarlyAck {
 		return w.top.Add(-1)
@@ -57,7 +59,8 @@ func (w *receiveWindow) ack() wire.Seq {
 	return w.next.Add(-1)
 }
 
-// place is the bit of segment s. A division would cost as much as the rest of what is done for a segment that is in order.
+// place returns the bit of segment s. A division would cost as much as all other work for a
+// segment in order.
 func (w *receiveWindow) place(s wire.Seq) int { return int(s) & (w.size() - 1) }
 
 func (w *receiveWindow) has(s wire.Seq) bool {
@@ -65,7 +68,7 @@ func (w *receiveWindow) has(s wire.Seq) bool {
 	return w.bits[i/64]>>(i%64)&1 != 0
 }
 
-// judge says what segment s would be, and changes nothing.
+// judge returns the verdict on segment s, and changes nothing.
 func (w *receiveWindow) judge(s wire.Seq) arrival {
 	ahead := s.Sub(w.next)
 	switch {
@@ -81,7 +84,8 @@ func (w *receiveWindow) judge(s wire.Seq) arrival {
 	return arrivedNew
 }
 
-// add judges n segments from number s on and, if they are new, notes that they have come. More than one are new, and behind all others.
+// add judges n segments from number s on and, if they are new, notes their arrival. If n is more
+// than one, they must be new, and after all others.
 func (w *receiveWindow) add(s wire.Seq, n int) (what arrival) {
 	for i := range n {
 		what = w.addOne(s.Add(i))
@@ -120,7 +124,7 @@ func (w *receiveWindow) addOne(s wire.Seq) arrival {
 	return a
 }
 
-// resize moves the bits to a ring of n, a power of two that holds them.
+// resize moves the bits to a ring of n, a power of two that is large enough.
 func (w *receiveWindow) resize(n int) {
 	old := *w
 	w.bits = make([]uint64, n/64)
@@ -132,15 +136,16 @@ func (w *receiveWindow) resize(n int) {
 	}
 }
 
-// shrink gives a grown ring back when it holds nothing.
+// shrink gives the memory of a grown ring back if it holds nothing.
 func (w *receiveWindow) shrink() {
 	if !w.gap() && w.size() > limits.FirstRing {
 		w.bits = make([]uint64, limits.FirstRing/64)
 	}
 }
 
-// selective fills words with the bits of the segments after the first one missing, and returns how many words it took.
-// Bit i of word j stands for segment next + 1 + 64·j + i, as wire.Ack has it.
+// selective fills words with the bits of the segments after the first missing one, and returns
+// how many words it used. Bit i of word j stands for segment next + 1 + 64·j + i, as in
+// wire.Ack.
 func (w *receiveWindow) selective(words *[wire.MaxAckWords]uint64) int {
 	n := w.top.Sub(w.next) - 1
 	if n <= 0 {

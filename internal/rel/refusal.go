@@ -5,20 +5,23 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A NIC may give up a message of which pieces are still to come. The pieces do arrive, and their acknowledgement must not overtake the record
-// that says so: the sender would take the message for delivered. So, from the time when that record is queued until the peer has it, nothing
-// that comes in the data space is acknowledged:
+// A NIC may give up a message whose pieces are still to come. The pieces do arrive, and their
+// acknowledgement must not overtake the record that refuses the message: the sender would
+// consider the message delivered. So, from the queueing of that record until the peer has it, no
+// arrival in the data space is acknowledged:
 //
 //	sender    piece ─ last piece ──────────────────────────────────► its message has failed
 //	receiver    refusal (lost) ─ last piece ─ refusal ─ both acknowledged: ack ─┘
 //
-// Over a reliable link it is the answer to the sender's probe that waits, until the refusal has left (confirm.go).
+// Over a reliable link the answer to the sender's probe waits instead, until the refusal has
+// left (confirm.go).
 type withholding struct {
 	n   int32    // segments with refusals that the peer may not have
 	ack wire.Seq // of the data space, as of the first of them
 }
 
-// Refusal is Control for a record that gives up a message of the peer before all of it has come.
+// Refusal is Control for a record that gives up a message of the peer before all of it has
+// arrived.
 func (e *Endpoint) Refusal(now clock.Time, n int) []byte {
 	b := e.Control(now, n)
 	if g := e.channels[wire.Command].open; b != nil && !e.overrun && !g.refuses {
@@ -32,7 +35,7 @@ func (e *Endpoint) Refusal(now clock.Time, n int) []byte {
 	return b
 }
 
-// refused notes that the peer has a segment, with the refusals in it.
+// refused notes that the peer has a segment, and the refusals in it.
 func (s *session) refused(g *segment) {
 	if !g.refuses {
 		return
@@ -46,10 +49,11 @@ func (s *session) refused(g *segment) {
 	}
 }
 
-// withholds reports whether what comes in a space is not acknowledged for now.
+// withholds reports whether arrivals in a space are not acknowledged for now.
 func (s *session) withholds(i wire.Space) bool { return i == wire.Data && s.withheld.n > 0 }
 
-// ackOf is the segment of a space up to and with which all have come, as far as the peer may know.
+// ackOf returns the last segment of a space before the first missing one, as far as the peer may
+// know.
 func (s *session) ackOf(i wire.Space) wire.Seq {
 	if s.withholds(i) {
 		return s.withheld.ack

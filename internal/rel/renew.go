@@ -12,8 +12,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A renewal is a handshake for fresh keys inside a sealed session (IK, since both static keys are
-// known):
+// A renewal is a handshake for fresh keys inside a sealed session (IK, since both static keys
+// are known):
 //
 //	lower id                                     higher id
 //	│ Rekey 1 ─────────────────────────────────►│  may open frames by fresh keys
@@ -22,21 +22,21 @@ import (
 //	│ phase made of them ──────────────────────►│  knows that the peer has them
 //	│◄────────────────────── phase made of them │
 //
-// Frames of the session keep flowing in the phases of the old keys meanwhile. The session stands
-// and falls with the certificate that opened it, which has given the peer its roles: the one of a
-// renewal must be good as well, and takes no place.
+// Meanwhile frames of the session keep flowing in the phases of the old keys. The session lives
+// as long as the certificate that opened it, which has given the peer its roles. The certificate
+// of a renewal must be good as well, but does not replace it.
 type renewal struct {
 	at        clock.Time // when the last handshake was finished
-	number    uint16     // of the handshake that is under way, or of the last
+	number    uint16     // of the current handshake, or of the last
 	offered   *seal.Handshake
 	askedAt   clock.Time // when our message last left
-	message   []byte     // to send: ours, or our answer
-	reply     bool       // it is an answer
+	message   []byte     // to send: our offer, or our answer
+	reply     bool       // message is an answer
 	got       []byte     // the peer's message that it answers
 	freshSend *seal.Secret
 }
 
-// due reports whether an offer is to be made, or made again.
+// due reports whether an offer is to be made, or retransmitted.
 func (r *renewal) due(now clock.Time, after time.Duration) bool {
 	return now.Sub(r.at) >= after && (r.offered == nil || now.Sub(r.askedAt) >= limits.RenewAgain)
 }
@@ -48,11 +48,11 @@ func (g *sealed) options() seal.Options {
 	return seal.Options{Psk: g.psk, Prologue: g.prologue(), Random: g.m.cfg.Secrets.Reader(secret.Handshake)}
 }
 
-// renew offers fresh keys, if that is for this NIC to do.
+// renew offers fresh keys, if this NIC has to do so.
 func (g *sealed) renew(now clock.Time) {
 	m, r, e := g.m, &g.renewal, g.s.endpoint
 	if m.cfg.NIC > e.nic {
-		r.at = now // the peer does it; if it does not, this looks again in its time
+		r.at = now // the peer does it; if it does not, this looks again when it is due
 		return
 	}
 	if r.offered == nil {
@@ -87,7 +87,7 @@ func (m *Module) sendRekey(s *session, out Frames) bool {
 	return true
 }
 
-// receiveRekey takes a message of the peer's.
+// receiveRekey takes a message of the peer.
 func (m *Module) receiveRekey(now clock.Time, s *session, body []byte) {
 	r, err := wire.ParseRekey(body)
 	g := s.sealed
@@ -106,8 +106,8 @@ func (m *Module) receiveRekey(now clock.Time, s *session, body []byte) {
 	}
 }
 
-// offer answers the peer's offer. One that comes again gets the same answer. ok is false if it does
-// not verify.
+// offer answers the peer's offer. A repeated offer gets the same answer. ok is false if the
+// offer does not verify.
 func (g *sealed) offer(now clock.Time, o *wire.Rekey) (ok bool) {
 	m, r, e := g.m, &g.renewal, g.s.endpoint
 	if m.cfg.NIC < e.nic {
@@ -145,8 +145,8 @@ func (g *sealed) offer(now clock.Time, o *wire.Rekey) (ok bool) {
 	return true
 }
 
-// answer takes the answer to our offer: both ends have the fresh keys now. ok is false if it does
-// not verify.
+// answer takes the answer to our offer: both ends have the fresh keys now. ok is false if it
+// does not verify.
 func (g *sealed) answer(now clock.Time, a *wire.Rekey) (ok bool) {
 	m, r, e := g.m, &g.renewal, g.s.endpoint
 	if r.offered == nil || a.Number != r.number {
@@ -169,8 +169,8 @@ func (g *sealed) answer(now clock.Time, a *wire.Rekey) (ok bool) {
 	return true
 }
 
-// renewed notes that the peer has begun a phase made of fresh keys: it has them, so this end may
-// use them too.
+// renewed notes that the peer has begun a phase with fresh keys. The peer has them, so this end
+// may use them too.
 func (g *sealed) renewed(now clock.Time) {
 	r := &g.renewal
 	r.at = now

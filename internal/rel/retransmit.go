@@ -9,19 +9,23 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Three things send a segment again (decision 7), all through the module's resend list (USNIC-20):
+// Three causes retransmit a segment (decision 7), all through the module's resend list
+// (USNIC-20):
 //
-//	fast     an ACK tells that frames posted after it arrived (USNIC-50)
-//	tail     nothing was heard for about two round trips after the last posting: the end of a burst may be lost, and no
-//	         later frame can tell of it, so the last one goes again and its ACK shows what else is missing
-//	timeout  its stay in the hotel ended (USNIC-45): the oldest one goes again, one per time-out, for if more are missing
-//	         its ACK shows it, and if the peer was merely not scheduled, a window's worth of copies would flood it
+//	fast     an ACK shows that frames posted after it arrived (USNIC-50)
+//	tail     nothing was heard for about two round trips after the last posting: the end of a burst may be
+//	         lost, and no later frame can show it. So the last segment is retransmitted, and its ACK shows
+//	         which others are missing
+//	timeout  its stay in the hotel ended (USNIC-45): only the oldest is retransmitted, one per timeout. If
+//	         more are missing, its ACK shows it. If the peer was merely not scheduled, a window's worth of
+//	         copies would flood it
 type recovery struct {
 	newest   uint64     // highest packet counter that an ACK showed to have arrived
 	newestAt clock.Time // no earlier than the posting of the newest segment that arrived
 	tails    int        // tail-loss probes since the last progress
-	tailAt   clock.Time // when the next is due; Never if nothing is under way or it is the retransmit timer's turn
-	quietTo  clock.Time // until then the last time-out waits for its answer
+	// When the next is due; Never if nothing is in flight or it is the retransmit timer's turn.
+	tailAt  clock.Time
+	quietTo clock.Time // until then the last timeout waits for its answer
 }
 
 // progress notes that something new was acknowledged.
@@ -31,7 +35,7 @@ func (r *recovery) progress(now clock.Time, s *session) {
 	r.rearm(now, s)
 }
 
-// rearm sets the tail timer by the state of things.
+// rearm sets the tail timer for the present state.
 func (r *recovery) rearm(now clock.Time, s *session) {
 	after := s.rtt.tailAfter(s.peerDelay(), r.tails)
 	if s.flight.n == 0 || after == 0 || r.tails >= limits.TailProbes {
@@ -42,12 +46,12 @@ func (r *recovery) rearm(now clock.Time, s *session) {
 	s.bookDesk(now, r.tailAt)
 }
 
-// peerDelay is for how long the peer may hold an ACK back, its timer's tick included.
+// peerDelay returns how long the peer may hold an ACK back, its timer's tick included.
 func (s *session) peerDelay() time.Duration { return s.ackDelay() + 1<<deskShift }
 
-// detectLoss finds the segments that must be lost, given the newest frame that arrived: those posted three frames
-// earlier, or a round trip earlier, and not acknowledged. Counters rise along the flight, so the search ends at the first
-// that may still come.
+// detectLoss finds the segments that must be lost, given the newest frame that arrived:
+// unacknowledged ones that were posted three frames earlier, or a round trip earlier. Counters
+// rise along the flight, so the search ends at the first one that may still arrive.
 func (m *Module) detectLoss(s *session) {
 	r := &s.recovery
 	wait := s.rtt.smooth + s.rtt.smooth/4 + limits.AckDelay
@@ -60,18 +64,18 @@ func (m *Module) detectLoss(s *session) {
 	}
 }
 
-// resend moves a segment in the hotel, which is no run, to the resend list: checked out, its credits returned (USNIC-46, USNIC-47). count
-// is that of what has it sent again.
+// resend moves a segment that is in the hotel, and no run, to the resend list: it is checked
+// out, and its credits are returned (USNIC-46, USNIC-47). count is the counter of the cause.
 func (m *Module) resend(s *session, g *segment, count *uint64) {
 	m.unlist(s, g)
 	g.become(stateInHotel, stateResend)
 	m.resends.push(g)
-	m.heldInRow = 0 // it has not been asked yet whether this one may leave
+	m.heldInRow = 0 // it is not known yet whether this one may leave
 	m.pathLoses(s, g)
 	*count++
 }
 
-// tail sends the last segment of the flight again.
+// tail retransmits the last segment of the flight.
 func (m *Module) tail(now clock.Time, s *session) {
 	s.recovery.tails++
 	if g := s.flight.tail; g != nil {
@@ -98,7 +102,8 @@ func (m *Module) timeout(now clock.Time, g *segment) {
 	m.resend(s, m.first(s, oldest), &m.stats.TimeoutResends)
 }
 
-// lodge checks a posted segment into the hotel. There is a room: post asked, and timeout has just freed one.
+// lodge checks a posted segment into the hotel. There is a room: post asked, and timeout has
+// just freed one.
 func (m *Module) lodge(now clock.Time, s *session, g *segment) {
 	g.room = m.hotel.CheckIn(now, now.Add(s.rtt.retransmitAfter(s.peerDelay())), g)
 	if g.room == 0 {
@@ -106,20 +111,22 @@ func (m *Module) lodge(now clock.Time, s *session, g *segment) {
 	}
 }
 
-// Ticks of the three hotels, as powers of two in ns. A tick times 4,096 floors is the longest stay.
+// Ticks of the three hotels, as powers of two in ns. A tick times 4,096 floors is the longest
+// stay.
 const (
 	HotelShift = 17 // 131 µs, 537 ms: longer than limits.LongestRetransmit
 	deskShift  = 13 // 8 µs, 34 ms: ACKs and tail-loss probes
 	nightShift = 20 // 1 ms, 4.3 s: Hellos, probes, unreachability
 )
 
-// bookDesk has the session's fast timers looked at by the given instant, or earlier. A session that has a room keeps it when there is nothing
-// left to wait for: the next message would take one again, and of two peers that talk each takes and leaves one with every message.
-// A look for nothing, once in some 50 µs, costs less.
+// bookDesk books a look at the session's fast timers at the given instant, or earlier. A session
+// keeps its room when it has nothing left to wait for. Otherwise the next message would take a
+// room again, and two peers that talk would each take and leave one with every message. An
+// unneeded look, once in some 50 µs, costs less.
 func (s *session) bookDesk(now, at clock.Time) {
 	if s.room != 0 {
 		if s.roomAt <= at {
-			return // the room is given up early, and a look at the deadlines books anew
+			return // the room is left early, and a look at the deadlines books anew
 		}
 		s.endpoint.m.desk.CheckOut(s.room)
 	}

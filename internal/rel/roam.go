@@ -9,9 +9,9 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A peer may come to have another address: a new preferred source address, another port of a
-// translator. On a sealed session its frames prove themselves wherever they come from, so they are
-// taken; what leaves still goes to the old address until the new one has answered a probe:
+// A peer's address may change: a new preferred source address, another port of a translator. On
+// a sealed session its frames prove themselves wherever they come from, so they are taken. Our
+// frames still go to the old address until the new one has answered a probe:
 //
 //	A                                  B at its old address         B at its new address
 //	│◄─────────────────────────────────────────────────────────── frame, tag good, counter highest
@@ -20,9 +20,9 @@ import (
 //	│◄────────────────────────────────────────────────────────────────────── answer to the probe │
 //	│ all ─────────────────────────────────────────────────────────────────────────────────────►│
 //
-// A forger who repeats a frame of B's from the address of a bystander so makes A send the bystander
-// less than it sent. Frames that come late, from either address, are taken if they are fresh; only
-// the newest frame of B's tells where B is.
+// If a forger repeats a frame of B from the address of a bystander, A sends the bystander less
+// than the forger sent. Frames that arrive late, from either address, are taken if they are
+// fresh; only the newest frame of B shows where B is.
 type roaming struct {
 	addr           netip.AddrPort
 	id             uint64 // of the probe
@@ -49,7 +49,7 @@ func (m *Module) strays(now clock.Time, s *session, from netip.AddrPort, length 
 	}
 }
 
-// sendRoam asks at the new address, as long as that gets less than came from there.
+// sendRoam probes the new address, as long as it sends less than came from there.
 func (m *Module) sendRoam(s *session, out Frames) bool {
 	r := s.roams
 	n := wire.OuterLen + wire.ProbeLen + s.packets.tagLen()
@@ -67,8 +67,8 @@ func (m *Module) sendRoam(s *session, out Frames) bool {
 	return true
 }
 
-// echoed takes the answer to a probe: if it is the one that was asked at the new address, and comes
-// from there, the peer is there.
+// echoed takes the answer to a probe. If it is the answer of the new address, and comes from
+// there, the peer is there.
 func (m *Module) echoed(now clock.Time, s *session, from netip.AddrPort, id uint64) {
 	if r := s.roams; r != nil && id == r.id && from == r.addr {
 		m.roam(now, s)

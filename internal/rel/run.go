@@ -6,19 +6,22 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A run is a segment of several packets: pieces of equal length of one fragment, one behind the other. Most of what is sent of a long
-// message is runs, and most of what is done for a packet is the same for its neighbour: there is one entry in the queue, one in the
-// flight, one room, one timer, one look at window, pace and rooms, and one header of which number, counter and offset change.
+// A run is a segment of several packets: pieces of equal length of one fragment, one after the
+// other. Most traffic of a long message is runs, and most work for a packet is the same for its
+// neighbour. A run has one entry in the queue, one in the flight, one room, one timer, one look
+// at window, pace and rooms, and one header of which number, counter and offset change.
 //
 //	            segment, queued      posted                           acknowledged    lost
 //	run      ├───┬───┬───┬───┬───┤  ├───┬───┬───┬───┬───┤  part     ├───┬───┤ ├───┤ ├───┬───┤
 //	numbers    ·   ·   ·   ·   ·      7   8   9  10  11   ──────►     7   8     9    10  11
 //	counters   ·   ·   ·   ·   ·     40  41  42  43  44              40  41    42    43  44
 //
-// Where the network makes a difference between its packets, it is parted there, so that a segment is acknowledged, or gets shorter
-// from the front as its first packets are; and what is sent again is always a single one.
+// If the network treats its packets differently, it is parted there. So a segment is either
+// acknowledged, or gets shorter from the front as its first packets are; and a retransmission is
+// always a single packet.
 
-// split makes the first n packets of run g a segment of its own, that is in no list, and leaves g the rest.
+// split makes the first n packets of run g a separate segment, that is in no list, and leaves g
+// the rest.
 func (m *Module) split(g *segment, n int) (front *segment) {
 	front = m.pool.take()
 	*front = *g
@@ -27,7 +30,7 @@ func (m *Module) split(g *segment, n int) (front *segment) {
 	return front
 }
 
-// advance has g begin n packets later.
+// advance moves the beginning of g by n packets.
 func (g *segment) advance(n int) {
 	g.frames -= n
 	g.seq = g.seq.Add(n)
@@ -35,7 +38,7 @@ func (g *segment) advance(n int) {
 	g.offset += uint64(n * g.length)
 }
 
-// part splits a run that has been posted. Both halves stay where it is, and are timed as it is.
+// part splits a run that has been posted. Both halves keep its place and its timer.
 func (m *Module) part(s *session, g *segment, n int) (front *segment) {
 	front = m.split(g, n)
 	s.send[g.space].put(front)
@@ -64,7 +67,7 @@ func (m *Module) shorten(s *session, g *segment, n int) {
 	}
 }
 
-// first is the first packet of g by itself.
+// first returns the first packet of g as a separate segment.
 func (m *Module) first(s *session, g *segment) *segment {
 	if g.frames == 1 {
 		return g
@@ -72,7 +75,7 @@ func (m *Module) first(s *session, g *segment) *segment {
 	return m.part(s, g, 1)
 }
 
-// last is the last packet of g by itself.
+// last returns the last packet of g as a separate segment.
 func (m *Module) last(s *session, g *segment) *segment {
 	if g.frames > 1 {
 		m.part(s, g, g.frames-1)
@@ -80,8 +83,9 @@ func (m *Module) last(s *session, g *segment) *segment {
 	return g
 }
 
-// postSome posts a segment, which is in no list; of a run as much as may leave now: one packet at least may. The rest goes back to the front
-// of its queue. It returns false if the driver takes no more.
+// postSome posts a segment, which is in no list. It posts the packets of a run that may leave
+// now, at least one. The rest goes back to the front of its queue. It returns false if the
+// driver takes no more.
 func (m *Module) postSome(now clock.Time, s *session, g *segment, c wire.Space, out Frames) bool {
 	e := s.endpoint
 	if g.frames > 1 {
@@ -111,7 +115,8 @@ func (m *Module) postSome(now clock.Time, s *session, g *segment, c wire.Space, 
 	return true
 }
 
-// postRun is post for a run, which has not been posted before. What the driver does not take goes back to the queue.
+// postRun is post for a run, which has not been posted before. The packets that the driver does
+// not take go back to the queue.
 func (m *Module) postRun(now clock.Time, s *session, g *segment, c wire.Space, out Frames) (all bool) {
 	n := m.writeRun(s, g, out)
 	all = n == g.frames
@@ -129,7 +134,8 @@ func (m *Module) postRun(now clock.Time, s *session, g *segment, c wire.Space, o
 	return all
 }
 
-// writeRun writes a run into frames and commits them, as many as the driver takes: so many.
+// writeRun writes a run into frames and commits them, as many as the driver takes, and returns
+// how many.
 func (m *Module) writeRun(s *session, g *segment, out Frames) (n int) {
 	f, offset, chunks := g.fragment, g.offset, g.isChunk()
 	size := dataHead + f.HeaderLen + g.length + s.packets.tagLen()
@@ -148,7 +154,7 @@ func (m *Module) writeRun(s *session, g *segment, out Frames) (n int) {
 			m.beginRun(s, g)
 		}
 		frames := 0
-		var from []byte // what is left of the piece of memory in which the last payload lay
+		var from []byte // rest of the contiguous memory in which the last payload lay
 		for ; len(b) >= size; b = b[size:] {
 			at := m.heads.Put(b)
 			if len(from) >= g.length {

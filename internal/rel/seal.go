@@ -8,42 +8,45 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Every frame leaves by two functions. frame reserves its room; seal counts it, writes its outer header and makes its tag:
+// Every frame leaves by two functions. frame reserves its room; seal counts it, writes its outer
+// header and makes its tag:
 //
 //	frame ─► the caller writes behind the outer header ─► seal: counter, outer header, payload, tag ─► Commit
 //
-// Every frame that comes has its tag checked by one, Module.open, before anything is believed that stands inside.
+// Module.open checks the tag of every arriving frame, before anything inside is believed.
 
-// packets are the frames of a session, or the Hellos of a NIC.
+// packets holds the state of the frames of a session, or of the Hellos of a NIC.
 type packets struct {
-	index   uint32 // of the session at the receiver; 0 of Hellos
-	flags   uint8  // of the outer header of frames that leave
-	expects uint8  // flags of frames that come, but for phase and clear headers of sealed ones
-	tag     uint8  // bytes that the guard puts behind the body
-	again   bool   // the next frame gets the counter of the last: only with mutate.CounterReused
+	index   uint32 // of the session at the receiver; 0 for Hellos
+	flags   uint8  // of the outer header of outgoing frames
+	expects uint8  // flags of incoming frames, without phase and clear headers of sealed ones
+	tag     uint8  // bytes that the guard adds behind the body
+	again   bool   // the next frame repeats the last counter: only with mutate.CounterReused
 	anew    bool   // the next frame gets the first counter: only with mutate.CounterRestarts
-	counter uint64 // packet counter of the last frame sent, the nonce of the AEAD: no value is used twice
+	// Packet counter of the last frame sent, the nonce of the AEAD: no value is used twice.
+	counter uint64
 	guard   guard
 	cookies cookieTag
 }
 
 // guard protects the frames of a session.
 type guard interface {
-	// seal completes a frame whose outer header has the counter: b[:n] is written, from follows,
-	// and the tag. The first clear bytes stay readable. It returns the length of the frame. What it
-	// computes of from it computes in the pass that copies.
+	// seal completes a frame whose outer header has the counter. b[:n] is written; from follows,
+	// and then the tag. The first clear bytes stay readable. It returns the length of the frame.
+	// Its computations on from share the pass that copies it.
 	seal(b []byte, clear, n int, from []byte, counter uint64) int
 
-	// open returns the body of a frame if it is the peer's, and nil if not. If the body is the next
-	// of r, which may be nil, its payload goes to its place in the same pass, and r.placed is true.
-	// now may be a little late.
+	// open returns the body of a frame if it is the peer's, and nil if not. If the body is the
+	// next of r, which may be nil, its payload goes to its place in the same pass, and r.placed
+	// is true. now may be a little late.
 	open(now clock.Time, o wire.Outer, frame []byte, r *row) (body []byte)
 
-	// peek is open for a frame that the link still has, and that stays as it is.
+	// peek is open for a frame that the link still holds, and that stays unchanged.
 	peek(o wire.Outer, frame []byte) (body []byte)
 }
 
-// start prepares frames that come with our cookie in their tags. Until aim none leave.
+// start prepares frames that arrive with our cookie in their tags. Until aim is called, none
+// leave.
 func (p *packets) start(m *Module, cookie uint64) {
 	*p = packets{guard: &m.bare, cookies: cookieTag{ours: cookie}}
 	switch {
@@ -56,10 +59,10 @@ func (p *packets) start(m *Module, cookie uint64) {
 	}
 }
 
-// aim sends frames to a session of a peer that wants to see its cookie in them.
+// aim directs frames to a session of a peer that expects its cookie in them.
 func (p *packets) aim(index uint32, cookie uint64) { p.index, p.cookies.theirs = index, cookie }
 
-// tagLen is how many bytes of a frame are its tag.
+// tagLen returns how many bytes of a frame are its tag.
 func (p *packets) tagLen() int { return int(p.tag) }
 
 // next counts a frame and returns its outer header. No other function advances a packet counter.
@@ -75,26 +78,28 @@ func (p *packets) next(k wire.Kind) wire.Outer {
 	return wire.Outer{Kind: k, Flags: p.flags, Index: p.index, Counter: p.counter}
 }
 
-// frame is room for one frame behind whose outer header the caller writes; nil if the driver takes none.
+// frame returns room for one frame, which the caller writes from behind the outer header on; nil
+// if the driver takes none.
 func frame(out Frames, to netip.AddrPort) []byte { return out.Reserve(to) }
 
-// form is how a frame is protected.
+// form is the protection of a frame.
 type form uint8
 
 const (
-	whole     form = iota // as the session's guard does it
+	whole     form = iota // by the session's guard
 	headClear             // on a sealed link, the headers of a Chunk stay readable: see sealPiece
 	unsealed              // by checksum and cookie alone, also on a sealed link: see resident.go
 )
 
-// seal completes the frame in b and returns its length: what stands in b[wire.OuterLen:n], and from behind it.
+// seal completes the frame in b and returns its length. Its contents are b[wire.OuterLen:n], and
+// then from.
 func (p *packets) seal(k wire.Kind, b []byte, n int, from []byte) int {
 	return p.sealAs(k, whole, b, n, from)
 }
 
-// sealPiece is seal for a data frame with a piece of a fragment. If its one record is a Chunk, the
-// headers stay readable on a sealed link, so that the receiver can decrypt the payload to where it
-// belongs.
+// sealPiece is seal for a data frame with a piece of a fragment. If its one record is a Chunk,
+// the headers stay readable on a sealed link, so that the receiver can decrypt the payload to
+// its place.
 func (p *packets) sealPiece(b []byte, n int, from []byte, chunk bool) int {
 	if chunk && n >= wire.ClearLen && p.flags&wire.FlagSealed != 0 {
 		return p.sealAs(wire.KindData, headClear, b, n, from)
@@ -115,8 +120,8 @@ func (p *packets) sealAs(k wire.Kind, f form, b []byte, n int, from []byte) int 
 	return g.seal(b, clear, n, from, o.Counter)
 }
 
-// open checks a frame of p and returns its body; nil if the frame is not the peer's. On a Checked
-// link there is nothing to check.
+// open checks a frame of p and returns its body; nil if the frame is not the peer's. On a
+// Checked link there is nothing to check.
 func (m *Module) open(now clock.Time, p *packets, o wire.Outer, frame []byte, r *row) (body []byte) {
 	g := p.guard
 	switch {
@@ -131,7 +136,7 @@ func (m *Module) open(now clock.Time, p *packets, o wire.Outer, frame []byte, r 
 	return body
 }
 
-// opensAnyway is three defects: a frame whose tag does not fit is taken.
+// opensAnyway is the effect of three defects: it takes a frame whose tag does not fit.
 func (m *Module) opensAnyway(frame []byte, r *row) []byte {
 	if len(frame) < wire.OuterLen+wire.TagLen {
 		return nil
@@ -154,7 +159,8 @@ func (m *Module) opensAnyway(frame []byte, r *row) []byte {
 	return nil
 }
 
-// cookieTag guards by a checksum against damage and by a cookie against frames of an earlier session; it is no cryptography.
+// cookieTag guards by a checksum against damage and by a cookie against frames of an earlier
+// session. It is no cryptography.
 type cookieTag struct{ ours, theirs uint64 }
 
 func (t *cookieTag) seal(b []byte, _, n int, from []byte, _ uint64) int {
@@ -172,7 +178,8 @@ func (t *cookieTag) open(_ clock.Time, _ wire.Outer, frame []byte, r *row) []byt
 	}
 	body := frame[wire.OuterLen:n]
 	if to := r.place(body); to != nil {
-		// If the tag turns out bad the bytes written are garbage, which is safe: the receiver has not been told of them.
+		// If the tag turns out bad the bytes written are garbage, which is safe: the receiver
+		// has not been told of them.
 		if r.placed = wire.OpenInto(to, frame, t.ours); !r.placed {
 			return nil
 		}
@@ -208,7 +215,7 @@ func (g *bare) open(clock.Time, wire.Outer, []byte, *row) []byte {
 
 func (g *bare) peek(_ wire.Outer, frame []byte) []byte { return frame[wire.OuterLen:] }
 
-// shut is the guard of a session whose handshake is not over: no frame passes.
+// shut is the guard of a session whose handshake is not finished: no frame passes.
 type shut struct{}
 
 func (shut) seal([]byte, int, int, []byte, uint64) int {

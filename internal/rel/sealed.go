@@ -9,8 +9,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// sealed guards the frames of a session by an AEAD. Its keys change with time and frames, and its
-// windows, message numbers and packet counters go on:
+// sealed guards the frames of a session by an AEAD. Its keys change with time and frames. The
+// windows, message numbers and packet counters of the session continue:
 //
 //	every 120 s or 2^26 frames    a probe in the current phase, and after its answer the next phase (seal.Outgoing)
 //	every hour                    a handshake inside the session, by the NIC with the lower id (renew.go)
@@ -23,13 +23,15 @@ type sealed struct {
 	psk   [trust.KeyLen]byte
 	suite seal.Suite
 
-	asked   uint64     // id of the probe whose answer shows that the peer has the current phase; 0 if none is under way
+	// Id of the probe whose answer shows that the peer has the current phase; 0 if none is in
+	// flight.
+	asked   uint64
 	askedAt clock.Time // when it last left
 
 	renewal renewal
 }
 
-// newSealed makes the guard of a session whose handshake is over.
+// newSealed makes the guard of a session whose handshake is finished.
 func (m *Module) newSealed(now clock.Time, s *session, hs *seal.Handshake) *sealed {
 	g := &sealed{m: m, s: s, psk: hs.Psk(), suite: m.security.suite}
 	if s.peer.Capabilities&wire.CapAES == 0 {
@@ -44,14 +46,14 @@ func (m *Module) newSealed(now clock.Time, s *session, hs *seal.Handshake) *seal
 	return g
 }
 
-// logOut tells Security.Keys of the key that the session begins to seal by.
+// logOut tells Security.Keys the key by which the session begins to seal.
 func (g *sealed) logOut() {
 	if told := g.m.security.Keys; told != nil {
 		told(g.out.Log(g.s.packets.index))
 	}
 }
 
-// logIn tells Security.Keys of the key that the session begins to open by.
+// logIn tells Security.Keys the key by which the session begins to open.
 func (g *sealed) logIn() {
 	if told := g.m.security.Keys; told != nil {
 		told(g.in.Log(g.s.index))
@@ -60,7 +62,7 @@ func (g *sealed) logIn() {
 
 func (g *sealed) seal(b []byte, clear, n int, from []byte, counter uint64) int {
 	if len(from) > 0 && n > clear {
-		n += copy(b[n:n+len(from)], from) // one AEAD takes one piece of memory
+		n += copy(b[n:n+len(from)], from) // an AEAD takes only contiguous memory
 		from = nil
 	}
 	if w := g.m.security.Witness; w != nil {
@@ -72,7 +74,7 @@ func (g *sealed) seal(b []byte, clear, n int, from []byte, counter uint64) int {
 	return g.out.Key.Seal(b, clear, n, from, counter)
 }
 
-// clearLen is how much of a frame is in the clear.
+// clearLen returns how many bytes of a frame are not encrypted.
 func clearLen(o wire.Outer) int {
 	if o.Flags&wire.FlagClear != 0 {
 		return wire.ClearLen
@@ -90,8 +92,8 @@ func (g *sealed) open(now clock.Time, o wire.Outer, frame []byte, r *row) []byte
 	}
 	to := frame[clear:end]
 	if clear == wire.ClearLen {
-		// If the tag turns out bad, to is zeros, which is safe: the receiver has not been told of
-		// these bytes.
+		// If the tag turns out bad, to is zeros, which is safe: the receiver has not been told
+		// of these bytes.
 		if p := r.place(frame[wire.OuterLen:end]); p != nil {
 			to, r.placed = p, true
 		}
@@ -136,7 +138,7 @@ func (g *sealed) peek(o wire.Outer, frame []byte) []byte {
 	return to
 }
 
-// phaseFlag is the phase bit of a phase.
+// phaseFlag returns the phase bit of a phase.
 func phaseFlag(odd bool) uint8 {
 	if odd {
 		return wire.FlagPhase
@@ -147,7 +149,8 @@ func phaseFlag(odd bool) uint8 {
 // tend looks after the keys of a session whose peer has just been heard.
 func (g *sealed) tend(now clock.Time) {
 	counter := g.s.packets.counter
-	if !g.in.Pending() && g.renewal.due(now, g.m.security.Pace.RenewAfter) { // the last one is over, both ways
+	// Pending: the last renewal must be finished in both directions.
+	if !g.in.Pending() && g.renewal.due(now, g.m.security.Pace.RenewAfter) {
 		g.renew(now)
 	}
 	if g.out.Due(now, counter) && g.m.cfg.Defect == mutate.PhaseEarly {
@@ -164,13 +167,13 @@ func (g *sealed) tend(now clock.Time) {
 // ask sends a probe of the current phase.
 func (g *sealed) ask() {
 	if g.asked == 0 {
-		g.asked = g.m.cfg.Secrets.Uint64(secret.Probe) | 1 // not keepalive
+		g.asked = g.m.cfg.Secrets.Uint64(secret.Probe) | 1 // odd, so that it differs from keepalive
 	}
 	g.s.endpoint.owe(dutyPhase)
 }
 
-// sendPhase sends that probe, if the peer is still trusted: one that is not must not stay by
-// leaving probes unanswered.
+// sendPhase sends that probe, if the peer is still trusted. A peer that is not must not keep its
+// session by leaving probes unanswered.
 func (m *Module) sendPhase(now clock.Time, s *session, out Frames) bool {
 	g := s.sealed
 	if g == nil || !g.trusts(now) {
@@ -189,8 +192,8 @@ func (g *sealed) trusts(now clock.Time) bool {
 	return true
 }
 
-// arrived takes the answer to a probe of the current phase: the peer has its key, so the next phase
-// may begin.
+// arrived takes the answer to a probe of the current phase: the peer has its key, so the next
+// phase may begin.
 func (g *sealed) arrived(now clock.Time, id uint64) {
 	if g == nil || g.asked == 0 || id != g.asked {
 		return
@@ -199,7 +202,7 @@ func (g *sealed) arrived(now clock.Time, id uint64) {
 	g.flip(now)
 }
 
-// flip goes on to the next phase, if the peer is still trusted.
+// flip begins the next phase, if the peer is still trusted.
 func (g *sealed) flip(now clock.Time) {
 	m, p := g.m, &g.s.packets
 	if !g.trusts(now) {

@@ -11,34 +11,35 @@ import (
 )
 
 // Security makes the sessions of a Module sealed: a handshake proves both NICs, and frames carry
-// AEAD tags. Over a Checked link the handshake runs, and frames stay as they are.
+// AEAD tags. Over a Checked link the handshake runs, but frames carry no tags.
 type Security struct {
-	Key         trust.PrivateKey  // static; the NIC's id is made of it, or bound to it
-	Fabric      []trust.FabricKey // the first is used to call, each is accepted
-	Certificate []byte            // of this NIC, encoded; nil without one
-	NoAES       bool              // the processor has no instructions for AES, so that ChaCha20 is faster
+	Key         trust.PrivateKey  // static; the NIC's id is derived from it, or bound to it
+	Fabric      []trust.FabricKey // the first is used for our handshakes, each is accepted
+	Certificate []byte            // of this NIC, encoded; nil if there is none
+	NoAES       bool              // the processor lacks AES instructions, so ChaCha20 is faster
 
 	Pace Pace // of fresh keys; the zero value is the default
 
-	// PlainResident admits datagrams of programs in drivers, which cannot seal: they have a
-	// checksum and a cookie alone.
+	// PlainResident admits datagrams of programs in drivers, which cannot seal: they have only a
+	// checksum and a cookie.
 	PlainResident bool
 
-	// Keys, if set, is told of each key when a session begins to use it. Whoever has a key can read
-	// and forge the frames of its phase: no key may go elsewhere.
+	// Keys, if set, is called with each key when a session begins to use it. With a key one can
+	// read and forge the frames of its phase: no key may go elsewhere.
 	Keys func(seal.KeyLog)
 
-	// Witness, for tests, is told of each use of a key: no key may be used twice with one counter.
+	// Witness, for tests, is called for each use of a key: no key may be used twice with one
+	// counter.
 	Witness func(key any, counter uint64)
 }
 
 // Pace says how long keys are used.
 type Pace struct {
 	Phase      seal.Pace
-	RenewAfter time.Duration // age of a handshake at which another one follows; 0 = limits.RenewAfter
+	RenewAfter time.Duration // age of a handshake at which the next begins; 0 = limits.RenewAfter
 }
 
-// security is what a Module makes of its Security.
+// security is a Module's own form of its Security.
 type security struct {
 	Security
 	identity *seal.Identity
@@ -47,7 +48,7 @@ type security struct {
 
 	load    load
 	cookies []cookieAnswer // owed to flooding addresses, at most maxRefusals
-	scratch []byte         // where frames are opened that must stay as they are
+	scratch []byte         // memory to open frames that must stay unchanged
 }
 
 // Reasons for Handler.Stranger.
@@ -57,8 +58,8 @@ var (
 	ErrSealed = errors.New("rel: a NIC sends sealed frames, and this link is plain")
 )
 
-// ErrIdentity is a reason for Handler.Down: the peer has proved a key that is not trusted, or is
-// trusted no more.
+// ErrIdentity is a reason for Handler.Down: the peer has proved a key that is not trusted, or no
+// longer trusted.
 var ErrIdentity = errors.New("rel: peer NIC is not trusted")
 
 func newSecurity(m *Module, c *Security) *security {
@@ -86,13 +87,13 @@ func (e *Endpoint) Suite() string {
 	return e.live.sealed.suite.String()
 }
 
-// Key returns the static key that the peer has proved, and the certificate with it; ok is false on
-// a plain link, and before the first session.
+// Key returns the static key that the peer has proved, and its certificate. ok is false on a
+// plain link, and before the first session.
 func (e *Endpoint) Key() (key trust.PublicKey, certificate []byte, ok bool) {
 	return e.key, e.certificate, e.keyKnown
 }
 
-// Know tells the endpoint the peer's static key, so that the first handshake can use it.
+// Know gives the endpoint the peer's static key, so that the first handshake can use it.
 func (e *Endpoint) Know(key trust.PublicKey) {
 	if !e.keyKnown {
 		e.key, e.keyKnown = key, true

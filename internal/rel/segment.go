@@ -8,7 +8,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A send segment is always in one of four states (USNIC-47), and in exactly one list, by its state:
+// A send segment is always in one of four states (USNIC-47), and in exactly one list, by its
+// state:
 //
 //	        Reserve, Post                Progress: transmit
 //	Free ──────────────────► Queued ──────────────────────────► InHotel ◄───────────┐
@@ -20,8 +21,8 @@ import (
 //
 //	Free      on the module's free list, without an owner
 //	Queued    on its channel's to-send list; has no sequence number yet
-//	InHotel   posted; in its endpoint's flight list, in its send window, and timed by a room of the hotel (USNIC-46)
-//	Resend    on the module's resend list; in its send window, timed by nothing
+//	InHotel   posted; in its session's flight list, in its send window, and timed by a room of the hotel (USNIC-46)
+//	Resend    on the module's resend list; in its send window, not timed
 //
 // On a reliable link a segment goes from Queued to Free when its frame is committed.
 type segmentState uint8
@@ -37,19 +38,21 @@ var stateNames = [...]string{"Free", "Queued", "InHotel", "Resend"}
 
 func (s segmentState) String() string { return stateNames[s] }
 
-// segment is what one packet carries (USNIC-2): records that were written into it, or one piece of a fragment, whose
-// bytes stay in the owner's memory and are gathered anew for every transmission (USNIC-8, USNIC-23).
+// segment is the contents of one packet (USNIC-2): records that were written into it, or one
+// piece of a fragment. A piece's bytes stay in the owner's memory and are gathered anew for
+// every transmission (USNIC-8, USNIC-23).
 //
-// Or it is a run: of a long fragment, so many pieces of equal length that lie one behind the other go through the states as one, which
-// costs little more than one of them; see run.go. What is said of the packet is said of the first of them then.
+// Or it is a run: several adjacent pieces of equal length of a long fragment, which go through
+// the states as one and cost little more than one of them; see run.go. Statements about the
+// packet then hold for the first of them.
 type segment struct {
 	prev, next *segment // in the list of its state
 	endpoint   *Endpoint
-	fragment   *Fragment  // whose piece it is
+	fragment   *Fragment  // to which the piece belongs
 	offset     uint64     // of the piece in the fragment
 	length     int        // of the piece, in bytes
 	filler     int        // bytes of the Void before it
-	frames     int        // packets: 1, or more if it is a run
+	frames     int        // packets: 1, or more for a run
 	cost       int        // bytes of the peer's receive capacity that each takes
 	counter    uint64     // packet counter of its last posting
 	sentAt     clock.Time // of its last posting
@@ -58,21 +61,21 @@ type segment struct {
 	sends      int32      // times it was posted
 	state      segmentState
 	space      wire.Space // of its sequence number, for life
-	channel    wire.Space // whose queue posted it last: retransmissions go by the data queue
-	control    bool       // has records that must not be refused for want of memory
+	channel    wire.Space // whose queue posted it last: retransmissions use the data queue
+	control    bool       // has records that must not be refused for lack of memory
 	refuses    bool       // has records that give up messages of the peer: see refusal.go
 	forgotten  bool       // in no list though InHotel: only with mutate.NoRetransmit
 
-	account *Account // that it is charged to, nil if none
+	account *Account // to which it is charged, nil if none
 
-	buf []byte // its records; nil for a piece of a fragment, and for a piece that was withdrawn
+	buf []byte // its records; nil for a piece of a fragment, also a withdrawn one
 }
 
-// costs is what all its packets take of the peer's receive capacity, in bytes.
+// costs returns the peer's receive capacity that all its packets take, in bytes.
 func (g *segment) costs() int { return g.cost * g.frames }
 
-// become moves g to another state. That it was in the right one is a fact of this package, not of the network, so a
-// breach is a bug and stops the program.
+// become moves g to another state. If it is not in state from, that is a bug of this package,
+// not an effect of the network, and stops the program.
 func (g *segment) become(from, to segmentState) {
 	if g.state != from {
 		panic(fmt.Sprintf("rel: segment %v %d is %v, not %v", g.space, g.seq, g.state, from))
@@ -122,17 +125,18 @@ func (l *segmentList) remove(g *segment) {
 	l.n -= g.frames
 }
 
-// segmentPool has the free segments and buffers of a module. It never gives memory back: what it holds is what was once
-// under way at one time, which windows, credits and rooms bound (docs/rel.md has the sum).
+// segmentPool holds the free segments and buffers of a module. It never gives memory back: it
+// holds as many as were once in use at one time, and windows, credits and rooms bound that
+// (docs/rel.md has the sum).
 type segmentPool struct {
 	free    *segment
 	inUse   int      // packets
-	account *Account // that new segments are charged to
+	account *Account // to which new segments are charged
 	buffers [bufferClasses][][]byte
 }
 
-// Buffers come in sizes four times apart, so that a lone short message does not hold a whole frame until it is
-// acknowledged.
+// Buffers come in sizes four times apart, so that a lone short message does not hold a whole
+// frame until it is acknowledged.
 const (
 	leastBuffer   = 512
 	bufferClasses = 5 // 512 B, 2 KiB, 8 KiB, 32 KiB, 128 KiB: the last holds the longest record
@@ -160,7 +164,7 @@ func (p *segmentPool) take() *segment {
 	return g
 }
 
-// get returns a segment of so many packets for e, Queued and otherwise empty.
+// get returns a segment of frames packets for e, Queued and otherwise empty.
 func (p *segmentPool) get(e *Endpoint, s wire.Space, frames int) *segment {
 	g := p.take()
 	*g = segment{endpoint: e, space: s, channel: s, frames: frames, account: p.account}
@@ -172,7 +176,7 @@ func (p *segmentPool) get(e *Endpoint, s wire.Space, frames int) *segment {
 	return g
 }
 
-// put takes a segment back, which is in no list any more.
+// put takes a segment back, which is no longer in any list.
 func (p *segmentPool) put(g *segment) {
 	p.putBuffer(g.buf)
 	p.discharge(g, g.frames)
@@ -180,7 +184,7 @@ func (p *segmentPool) put(g *segment) {
 	p.free = g
 }
 
-// discharge notes that n packets of a segment are no longer under way.
+// discharge notes that n packets of a segment are no longer in use.
 func (p *segmentPool) discharge(g *segment, n int) {
 	p.inUse -= n
 	if g.account != nil {
@@ -206,11 +210,13 @@ func (p *segmentPool) putBuffer(b []byte) {
 	}
 }
 
-// grow returns room for n bytes more at the end of g's records, which must not pass most bytes.
+// grow returns room for n bytes more at the end of g's records, which must not exceed most
+// bytes.
 func (p *segmentPool) grow(g *segment, n, most int) []byte {
 	l := len(g.buf)
 	if l+n > cap(g.buf) {
-		// A copy of at most a few hundred bytes, once or twice in the life of a segment that fills up.
+		// It copies at most a few hundred bytes, once or twice in the life of a segment that
+		// fills up.
 		b := append(p.buffer(min(max(l+n, 2*l), most)), g.buf...)
 		p.putBuffer(g.buf)
 		g.buf = b
@@ -219,5 +225,5 @@ func (p *segmentPool) grow(g *segment, n, most int) []byte {
 	return g.buf[l : l+n : l+n]
 }
 
-// segmentBytes is what a segment's frame takes of the receive capacity beside its records.
+// segmentBytes is the receive capacity that a segment's frame takes in addition to its records.
 const segmentBytes = wire.Overhead + limits.FrameCost

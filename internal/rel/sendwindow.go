@@ -5,15 +5,16 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// sendWindow keeps the segments of one space from their first transmission until they are acknowledged (USNIC-41,
-// USNIC-42). Everything before base is; next is the number that the next segment gets. Between them a slot is nil when
-// its segment was acknowledged selectively: rel delivers as segments arrive, so its receiver never takes that back.
+// sendWindow keeps the segments of one space from their first transmission until they are
+// acknowledged (USNIC-41, USNIC-42). All segments before base are acknowledged; next is the
+// number of the next segment. Between them a slot is nil if its segment was acknowledged
+// selectively: rel delivers segments as they arrive, so its receiver never revokes that.
 //
 //	acknowledged │ seg nil seg seg nil seg │ not sent yet
 //	             ▲ base                    ▲ next         next − base ≤ limit ≤ 4,096
 type sendWindow struct {
 	base, next wire.Seq
-	limit      int        // segments that the peer takes beyond the first one missing
+	limit      int        // segments that the peer takes beyond the first missing one
 	ring       []*segment // by sequence number modulo its size, a power of two
 }
 
@@ -23,10 +24,10 @@ func (w *sendWindow) start(first wire.Seq, limit int) {
 	w.ring = make([]*segment, limits.FirstRing)
 }
 
-// used is how many segments lie between base and next.
+// used returns how many segments lie between base and next.
 func (w *sendWindow) used() int { return w.next.Sub(w.base) }
 
-// room is how many more segments may be sent.
+// room returns how many more segments may be sent.
 func (w *sendWindow) room() int { return w.limit - w.used() }
 
 func (w *sendWindow) at(s wire.Seq) **segment { return &w.ring[int(s)&(len(w.ring)-1)] }
@@ -48,7 +49,7 @@ func (w *sendWindow) put(g *segment) {
 	}
 }
 
-// find returns the segment with number s; nil if there is none any more.
+// find returns the segment with number s; nil if it is no longer there.
 func (w *sendWindow) find(s wire.Seq) *segment {
 	if s.Before(w.base) || !s.Before(w.next) {
 		return nil
@@ -56,14 +57,14 @@ func (w *sendWindow) find(s wire.Seq) *segment {
 	return *w.at(s)
 }
 
-// forget takes n segments out, from number s on.
+// forget removes n segments, from number s on.
 func (w *sendWindow) forget(s wire.Seq, n int) {
 	for i := range n {
 		*w.at(s.Add(i)) = nil
 	}
 }
 
-// settle moves base over the segments that were taken.
+// settle moves base over the segments that were removed.
 func (w *sendWindow) settle() {
 	for w.base != w.next && *w.at(w.base) == nil {
 		w.base = w.base.Add(1)
@@ -78,7 +79,7 @@ func (w *sendWindow) resize(n int) {
 	}
 }
 
-// shrink gives a grown ring back when it holds nothing.
+// shrink gives the memory of a grown ring back if it holds nothing.
 func (w *sendWindow) shrink() {
 	if w.used() == 0 && len(w.ring) > limits.FirstRing {
 		w.ring = make([]*segment, limits.FirstRing)

@@ -14,40 +14,48 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// session is one life of the connection between two NICs. Each side gave it an index, which stands in every frame to that
-// side, and a cookie, which stands in the tags. A half-open one (bound or not) becomes the live one when a frame proves
-// that the peer knows our index and cookie; see hello.go.
+// session is one life of the connection between two NICs. Each side gave it an index, which
+// stands in every frame to that side, and a cookie, which stands in the tags. A half-open
+// session (bound or not) becomes the live one when a frame proves that the peer knows our index
+// and cookie; see hello.go.
 type session struct {
-	endpoint  *Endpoint
-	packets   packets
-	index     uint32 // ours: in the frames that the peer sends
-	bound     bool   // peer is known; an index is bound to one index of one life of the peer, or thrown away
+	endpoint *Endpoint
+	packets  packets
+	index    uint32 // ours: in the frames that the peer sends
+	// The peer is known. An index is bound to one index of one life of the peer, or thrown away.
+	bound     bool
 	open      bool
 	retired   bool // over, but still found: only with mutate.OldIncarnation
-	confirmed bool // the peer has it open too
+	confirmed bool // it is open at the peer, too
 	first     [wire.Spaces]wire.Seq
 	addr      netip.AddrPort // where the peer is; frames from elsewhere are foreign
-	local     netip.Addr     // of this host, where the peer reaches us; invalid if that is not known
+	local     netip.Addr     // of this host, where the peer reaches us; invalid if unknown
 	made      clock.Time
 
-	// Of a sealed link; the other fields of one are at the end, so that those of every frame stay
-	// near one another.
-	ready    bool    // its frames can be opened: on a plain link when it is bound, on a sealed one after the handshake
-	finished bool    // Finish has left once, so that other frames may
+	// Fields of a sealed link. Its other fields are at the end, so that the fields that every
+	// frame uses stay near one another.
+	// Its frames can be opened: on a plain link when it is bound, on a sealed one after the
+	// handshake.
+	ready    bool
+	finished bool    // Finish has left once, so other frames may leave
 	sealed   *sealed // nil if its frames are not sealed
-	finish   []byte  // the last message of our handshake, until the peer is heard in the session; nil if none is owed
+	// The last message of our handshake, until the peer is heard in the session; nil if none is
+	// owed.
+	finish []byte
 
-	peer      wire.Hello // what the peer said
+	peer      wire.Hello // the peer's description of itself
 	answers   uint64     // packet counter of the peer's newest Hello, to be echoed
 	helloFrom uint64     // packet counters of our own Hellos with this index: from here …
 	helloTo   uint64     // … to here
-	helloAt   clock.Time // when the last of them went out
+	helloAt   clock.Time // when the last of them left
 
-	marked   uint64     // packet counter of a frame whose echo measures a round trip by itself; 0 if there is none: see rtt.go
-	markedAt clock.Time // when it went out
+	// Packet counter of a frame whose echo measures a round trip by itself; 0 if there is none:
+	// see rtt.go.
+	marked   uint64
+	markedAt clock.Time // when it left
 	replay   replayWindow
 
-	// Of an open session alone:
+	// Fields of an open session only:
 	send     [wire.Spaces]sendWindow
 	receive  [wire.Spaces]receiveWindow
 	expected wire.NextChunk // in the data space
@@ -58,33 +66,36 @@ type session struct {
 	acks     acks
 	withheld withholding
 	reliable bool
-	joining  uint8      // datagrams of the peer that are put together
-	doubted  bool       // the driver was told that perhaps batches do not get through
+	joining  uint8      // datagrams of the peer that are being joined
+	doubted  bool       // the driver was told that batches perhaps do not get through
 	room     int32      // of the ACK and tail timers, in the desk hotel
 	roomAt   clock.Time // when they go off
 
-	// Of a sealed link alone:
-	own         bool        // of an attempt of ours
+	// Fields of a sealed link only:
+	own         bool        // begun by our attempt
 	fabric      int         // which of the fabric keys
 	shake       *shake      // while it is half open
-	relay       seal.Secret // that both ends have, and no other NIC
+	relay       seal.Secret // known to both ends, and to no other NIC
 	key         trust.PublicKey
 	certificate []byte
 	roams       *roaming
 
-	// Of a plain link alone:
-	elsewhereAt clock.Time // when a frame of the session came from another address, and was looked at
+	// Fields of a plain link only:
+	// When a frame of the session came from another address, and was examined.
+	elsewhereAt clock.Time
 
-	relayKey   relayKey
-	confirming *confirming // nil before the first fragment that asks for it has left over a reliable link
+	relayKey relayKey
+	// Nil before the first fragment that asks for confirmation has left over a reliable link.
+	confirming *confirming
 }
 
-// ackDelay is for how long the peer may hold an ACK back.
+// ackDelay returns how long the peer may hold an ACK back.
 func (s *session) ackDelay() time.Duration {
 	return time.Duration(s.peer.AckDelayMicros) * time.Microsecond
 }
 
-// newSession makes a half-open session of e, with a peer at addr, with an index and a cookie of its own.
+// newSession makes a half-open session of e, with a peer at addr, and gives it an index and a
+// cookie.
 func (m *Module) newSession(now clock.Time, e *Endpoint, addr netip.AddrPort) *session {
 	s := &session{endpoint: e, addr: addr, made: now}
 	s.packets.start(m, m.cfg.Secrets.Uint64(secret.Cookie))
@@ -95,22 +106,24 @@ func (m *Module) newSession(now clock.Time, e *Endpoint, addr netip.AddrPort) *s
 	return s
 }
 
-// word is the first of a frame to this end of s, but for the frame's kind.
+// word returns the first word of a frame to this end of s, except for the frame's kind.
 func (s *session) word() uint64 { return wire.Outer{Flags: s.packets.expects, Index: s.index}.Word() }
 
-// bind notes what the peer has said of its end.
+// bind notes the peer's description of its end.
 func (s *session) bind(h *wire.Hello) {
 	s.bound, s.peer = true, *h
 	s.ready = s.endpoint.m.security == nil
 	s.packets.aim(h.Index, h.Cookie)
 }
 
-// sessionTable finds sessions by index: the low bits are a slot, the high ones random, so that an index of an earlier
-// session, or a guessed one, seldom means anything.
+// sessionTable finds sessions by index. The low bits are a slot, the high ones random, so that
+// an index of an earlier session, or a guessed one, is seldom valid.
 type sessionTable struct {
 	slots []*session
 	free  []uint32
-	apart map[uint32]*replayWindow // by index in the frame: of frames that stand apart (resident.go); few peers send such
+	// By index in the frame, for frames that stand apart (resident.go). Few peers send such
+	// frames.
+	apart map[uint32]*replayWindow
 }
 
 const slotBits = 20
@@ -126,7 +139,7 @@ func (t *sessionTable) add(s *session, random uint32) {
 	t.slots[slot] = s
 	s.index = random<<slotBits&^wire.ResidentBit | slot
 	if s.index>>slotBits == 0 {
-		s.index |= 1 << slotBits // 0 is no index
+		s.index |= 1 << slotBits // 0 is not a valid index
 	}
 }
 
@@ -149,7 +162,8 @@ func (t *sessionTable) find(index uint32) *session {
 	return nil
 }
 
-// opens swaps the half-open session s in: the old one, if any, ends, and the owner hears of both.
+// opens swaps the half-open session s in: the old one, if any, ends, and the owner is told of
+// both.
 func (m *Module) opens(now clock.Time, s *session) {
 	e := s.endpoint
 	if old := e.live; old != nil {
@@ -160,18 +174,18 @@ func (m *Module) opens(now clock.Time, s *session) {
 		m.ends(now, e, why)
 	}
 	m.displace(now, s)
-	if m.sessions.find(s.index) != s { // the owner forgot the endpoint when it heard
+	if m.sessions.find(s.index) != s { // the owner forgot the endpoint when it was told
 		return
 	}
 	m.endHalfOpen(s)
-	if e.next != nil && e.attempt.wanted { // it has lived for the attempt
+	if e.next != nil && e.attempt.wanted { // it existed for the attempt
 		m.setAside(e)
 	}
 	if s.own && m.cfg.NIC < s.peer.NIC { // handshakes have crossed, and this one wins
 		m.dropPending(e)
 	}
 	e.attempt.stop()
-	e.calls = 1 << 30 // the peer is where it is known to be
+	e.calls = 1 << 30 // the peer is at its known address
 	e.nic = s.peer.NIC
 	e.proves(s)
 	if e.addr != s.addr {
@@ -200,7 +214,7 @@ func (m *Module) opens(now clock.Time, s *session) {
 	}
 }
 
-// startWindows prepares all that a fresh session counts.
+// startWindows prepares all counts of a fresh session.
 func (e *Endpoint) startWindows(s *session) {
 	windows := [wire.Spaces]uint32{s.peer.WinCommand, s.peer.WinData}
 	mtus := [wire.Spaces]uint32{s.peer.MTUCommand, s.peer.MTUData}
@@ -219,8 +233,8 @@ func (e *Endpoint) startWindows(s *session) {
 	e.overrun, e.owed, e.duties = false, 0, 0
 }
 
-// ends closes e's session, or its attempt at one: whatever was under way is released with the reason, then the owner
-// hears of it.
+// ends closes e's session, or its attempt at one: its fragments are released with the reason,
+// then the owner is told.
 func (m *Module) ends(now clock.Time, e *Endpoint, why error) {
 	e.attempt.stop()
 	if s := e.live; s != nil {
@@ -230,7 +244,7 @@ func (m *Module) ends(now clock.Time, e *Endpoint, why error) {
 			m.latest = nil
 		}
 		if m.cfg.Defect == mutate.OldIncarnation {
-			s.retired = true // and stays in the table, which is the mistake
+			s.retired = true // and stays in the table, which is the defect
 		} else {
 			m.sessions.remove(s)
 		}
@@ -270,7 +284,7 @@ func (e *Endpoint) empty(s *session) {
 	m.forgetDatagrams(s)
 }
 
-// tellLost tells of the records of a segment that is given up.
+// tellLost reports the records of a segment that is given up.
 func (m *Module) tellLost(e *Endpoint, g *segment) {
 	h, ok := m.handler.(LossHandler)
 	for b := g.buf; ok && len(b) > 0; {
@@ -300,8 +314,8 @@ func (m *Module) unlist(s *session, g *segment) {
 	}
 }
 
-// release gives every fragment under way back to its owner. The owner may start new ones meanwhile; they are not of the
-// session that ended, which cannot take any.
+// release gives every active fragment back to its owner. The owner may start new ones meanwhile;
+// they do not belong to the session that ended, which cannot take any.
 func (m *Module) release(now clock.Time, e *Endpoint, why error) {
 	for n := len(e.fragments); n > 0; n = len(e.fragments) {
 		f := e.fragments[n-1]
@@ -341,7 +355,7 @@ func (m *Module) dropPending(e *Endpoint) {
 	}
 }
 
-// endHalfOpen takes a session out of all that refers to half-open ones.
+// endHalfOpen removes a session from all lists and fields for half-open ones.
 func (m *Module) endHalfOpen(s *session) {
 	e := s.endpoint
 	if e.next == s {

@@ -9,8 +9,9 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Session names the open session, for third parties that carry what means something only within it; 0 without one. Both
-// ends name it alike, from the sequence numbers that they have drawn for it, and the next session of the two otherwise.
+// Session returns a number that names the open session, for third parties that carry data with a
+// meaning only within it; 0 without one. Both ends get the same number, from the sequence
+// numbers that they have drawn for the session. The next session of the two gets another one.
 func (e *Endpoint) Session() uint32 {
 	s := e.live
 	if s == nil {
@@ -48,9 +49,10 @@ func (e *Endpoint) RelayKey() (key [32]byte, ok bool) {
 	return s.relayKey.key, true
 }
 
-// relaySecret returns what both ends of s know and a NIC that relays does not. With Security it
-// comes from the handshake. On a plain link it is the cookies and the first sequence numbers, those
-// of the lower NIC id first; a NIC that reads the frames of the handshake learns them.
+// relaySecret returns a secret that both ends of s know and a NIC that relays does not. With
+// Security it comes from the handshake. On a plain link it is the cookies and the first sequence
+// numbers, those of the lower NIC id first; a NIC that reads the frames of the handshake learns
+// them.
 func (s *session) relaySecret() []byte {
 	if s.endpoint.m.security != nil {
 		return s.relay[:]

@@ -10,35 +10,38 @@ import (
 
 // Three kinds of frames are noted after their payload has been handed over (USNIC-38, USNIC-39):
 //
-//   - a short message alone in its frame, so that its answer, which takes the acknowledgement along (begin.go), need not wait for that
-//   - a short message that the caller has taken out of the link itself (Peek, Take), so that it is on its way to its process while, or
-//     after, its answer is made
-//   - pieces of a long message that come one behind the other as expected (expected.go), so that they are noted together
+//   - a short message alone in its frame, so that its answer, which takes the acknowledgement
+//     along (begin.go), need not wait for the noting
+//   - a short message that the caller itself has taken out of the link (Peek, Take), so that it
+//     is on its way to its process while its answer is made, or before
+//   - pieces of a long message that arrive one after the other as expected (expected.go), so
+//     that they are noted together
 //
-// What waits to be noted is in one field, Module.deferred, and settle notes it. Every entry into the Module calls settle, but for those
-// that neither read nor change what the noting does.
+// Deferred notes are in one field, Module.deferred, and settle notes them. Every entry into the
+// Module calls settle, except for those that neither read nor change what the noting changes.
 
-// deferred is what waits to be noted of a session.
+// deferred holds the arrivals of a session that are not noted yet.
 type deferred struct {
 	session *session // nil if nothing waits
 	at      clock.Time
 	counter uint64     // packet counter of the newest frame
 	kind    wire.Kind  // of it
 	inner   wire.Inner // of the first segment
-	taken   bool       // the frame has not been counted either: the caller has taken it
-	frames  int        // that have come, with numbers one behind the other
+	taken   bool       // the frame is not counted yet either: the caller has taken it
+	frames  int        // number of frames, with consecutive numbers
 	bytes   int        // of those frames
-	placed  int        // bytes of payload that are in their place; 0 of a message
+	placed  int        // bytes of payload that are in their place; 0 for a message
 }
 
-// settle notes what waits. It comes before all else that looks at the session.
+// settle notes the deferred arrivals. It comes before any other look at the session.
 func (m *Module) settle() {
 	if m.deferred.session != nil { // asked for each frame
 		m.settleDeferred()
 	}
 }
 
-// Settle notes what waits now, where that costs no time: with an answer on its way.
+// Settle notes the deferred arrivals now. Callers call it when that delays nothing: once an
+// answer is in flight.
 func (m *Module) Settle() { m.settle() }
 
 func (m *Module) settleDeferred() {
@@ -63,9 +66,12 @@ func (m *Module) settleDeferred() {
 	}
 }
 
-// arrive notes frames of s that carry segments with numbers one behind the other, h the first's: window, acknowledgement and silence. It
-// returns what the receive window said of the last.
-func (m *Module) arrive(now clock.Time, s *session, k wire.Kind, counter uint64, h *wire.Inner, frames, bytes int) (what arrival) {
+// arrive notes frames of s that carry segments with consecutive numbers, h being the first's
+// header: window, acknowledgement and silence. It returns the receive window's verdict on the
+// last segment.
+func (m *Module) arrive(
+	now clock.Time, s *session, k wire.Kind, counter uint64, h *wire.Inner, frames, bytes int,
+) (what arrival) {
 	m.hear(now, s, counter)
 	w := &s.receive[h.Space]
 	hadGap := w.gap()
@@ -97,7 +103,8 @@ func (m *Module) hear(now clock.Time, s *session, counter uint64) {
 	}
 }
 
-// Peeks returns from where frames of the peer come that Peek may look at; ok is false if they are to be seen by Receive.
+// Peeks returns the address whose frames Peek may examine. ok is false if Receive must take
+// them.
 func (e *Endpoint) Peeks() (from netip.AddrPort, ok bool) {
 	s := e.live
 	if s == nil || e.m.cfg.Faults.DropReceived != nil {
@@ -106,9 +113,10 @@ func (e *Endpoint) Peeks() (from netip.AddrPort, ok bool) {
 	return s.addr, true
 }
 
-// Peek opens a frame that has come from where Peeks says and that the link still has. It returns the frame's records, unparsed, if they are
-// the next of their session; nil if the frame is anything else. Take may follow, of a record that the caller has found to be
-// one short message: of all else the frame is to be received.
+// Peek opens a frame that arrived from the address of Peeks and that the link still holds. It
+// returns the frame's records, unparsed, if they are the next of their session, and nil for any
+// other frame. Take may follow if the caller has found the record to be one short message. Every
+// other frame must go to Receive.
 func (e *Endpoint) Peek(frame []byte) (records []byte) {
 	s, m := e.live, e.m
 	m.settle()
@@ -150,7 +158,8 @@ func (s *session) nextSegment(body []byte, h *wire.Inner) (records []byte, ok bo
 	return body[wire.InnerLen:], true
 }
 
-// Take takes the frame of the last Peek, whose record the caller delivers. Nothing of the Module may have been called since.
+// Take takes the frame of the last Peek, whose record the caller delivers. There must have been
+// no other call of the Module since.
 func (e *Endpoint) Take(now clock.Time) {
 	d := &e.m.deferred
 	d.session, d.at, d.taken = e.live, now, true

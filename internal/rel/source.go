@@ -7,10 +7,10 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A host may have several addresses, and its routes choose from which of them a frame leaves; the
-// choice may change while a session is open. A peer on a plain link drops frames that do not come
-// from the address that it calls. So a session remembers at which address of this host the peer
-// reaches us (link.Caps), and all its frames leave from there:
+// A host may have several addresses, and its routes choose from which of them a frame leaves;
+// the choice may change while a session is open. A peer on a plain link drops frames that do not
+// come from the address that it calls. So a session remembers at which address of this host the
+// peer reaches us (link.Caps), and all its frames leave from there:
 //
 //	Hello         leaves from where the last session was, and every second one as the routes say
 //	answer        leaves from where the Hello came to; it changes nothing for a session that is open
@@ -18,10 +18,11 @@ import (
 //	keepalive     on a sealed link every second one of a silent peer leaves as the routes say: the
 //	              peer takes it from any address, and answers there
 //
-// Only a frame whose tag is good moves a session, so that nobody else can turn it away. A link that
-// has one address has no Config.Reached, and pays one comparison for a frame.
+// Only a frame whose tag is good moves a session, so that no third party can turn it away. A
+// link that has one address has no Config.Reached, and pays one comparison for a frame.
 
-// reached is the address of this host at which the frame that is being received has arrived.
+// reached returns the address of this host at which the frame that is being received has
+// arrived.
 func (m *Module) reached() netip.Addr {
 	if m.cfg.Reached == nil {
 		return netip.Addr{}
@@ -29,16 +30,16 @@ func (m *Module) reached() netip.Addr {
 	return m.cfg.Reached()
 }
 
-// leavesFrom makes the next frame leave from an address of this host, or as the routes say if that
-// is not known.
+// leavesFrom makes the next frame leave from an address of this host, or as the routes say if
+// the address is not known.
 func (m *Module) leavesFrom(local netip.Addr) {
 	if m.cfg.From != nil && local.IsValid() {
 		m.cfg.From(local)
 	}
 }
 
-// frame is room for one frame to the peer, behind whose outer header the caller writes; nil if the
-// driver takes none.
+// frame returns room for one frame to the peer, which the caller writes from behind the outer
+// header on; nil if the driver takes none.
 func (s *session) frame(out Frames) []byte {
 	s.endpoint.m.leavesFrom(s.local)
 	return frame(out, s.addr)
@@ -56,8 +57,8 @@ func (m *Module) noteLocal(s *session) {
 	}
 }
 
-// callsFrom is the address of this host from which the next Hello leaves. The host may be elsewhere
-// since the last session.
+// callsFrom returns the address of this host from which the next Hello leaves. The host's
+// address may have changed since the last session.
 func (e *Endpoint) callsFrom() netip.Addr {
 	if e.attempt.hellos%2 == 1 {
 		return netip.Addr{}
@@ -65,11 +66,12 @@ func (e *Endpoint) callsFrom() netip.Addr {
 	return e.local
 }
 
-// sendKeepalive probes the peer. If a sealed session is silent, its own address may be of no use any
-// more though the host has it: every second probe leaves as the routes say.
+// sendKeepalive probes the peer. If a sealed session is silent, its local address may no longer
+// work though the host still has it. So every second probe leaves as the routes say.
 func (m *Module) sendKeepalive(now clock.Time, s *session, p wire.Probe, out Frames) bool {
 	local := s.local
-	if silent := now.Sub(s.endpoint.silentSince()); s.sealed != nil && silent/m.cfg.ProbeEvery%2 == 0 && silent >= m.cfg.ProbeEvery {
+	if silent := now.Sub(s.endpoint.silentSince()); s.sealed != nil && silent/m.cfg.ProbeEvery%2 == 0 &&
+		silent >= m.cfg.ProbeEvery {
 		s.local = netip.Addr{}
 	}
 	done := m.sendProbe(s, s.addr, wire.KindProbe, p, out)

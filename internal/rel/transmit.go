@@ -10,13 +10,15 @@ import (
 // dataHead is the length of a data frame's headers.
 const dataHead = wire.OuterLen + wire.InnerLen
 
-// post writes segment g into a frame by the queue of channel c and commits it (USNIC-24): the first time it gets its
-// sequence number; every time a new packet counter, the acknowledgements of the moment, and a room in the hotel, which
-// starts its retransmit timer. It returns false if the driver takes no more.
+// post writes segment g into a frame by the queue of channel c and commits it (USNIC-24). The
+// first time, the segment gets its sequence number. Every time, it gets a new packet counter,
+// the current acknowledgements, and a room in the hotel, which starts its retransmit timer. post
+// returns false if the driver takes no more.
 //
-// Records were written into the segment when they were reserved and are copied here, which is the second touch of a short
-// message on this side: what may have to be sent again cannot stay in a driver's buffer. Pieces of fragments are gathered
-// from the owner's memory, every time, and are touched once.
+// Records were written into the segment when they were reserved and are copied here. This is the
+// second touch of a short message on this side: a segment that may be retransmitted cannot stay
+// in a driver's buffer. Pieces of fragments are gathered from the owner's memory, every time,
+// and are touched once.
 func (m *Module) post(now clock.Time, s *session, g *segment, c wire.Space, out Frames) bool {
 	if g.cost > s.path.limit {
 		return m.postParts(now, s, g, c, out)
@@ -47,7 +49,8 @@ func (s *session) number(g *segment) {
 	}
 }
 
-// posted notes that a segment with so many bytes of records has left by the queue of channel c: its last frame was the session's last.
+// posted notes that a segment with so many bytes of records has left by the queue of channel c.
+// Its last frame was the session's last.
 func (m *Module) posted(now clock.Time, s *session, g *segment, c wire.Space, bytes int) {
 	g.sends++
 	g.counter, g.sentAt, g.channel = s.packets.counter-uint64(g.frames-1), now, c
@@ -60,8 +63,8 @@ func (m *Module) posted(now clock.Time, s *session, g *segment, c wire.Space, by
 	m.fly(now, s, g)
 }
 
-// put writes the segment's records into b from n on, but for the payload of a fragment that lies in one piece, which follows. It
-// returns where that begins.
+// put writes the segment's records into b from n on. It leaves out a contiguous payload of a
+// fragment, which it returns as rest. end is where rest begins.
 func (g *segment) put(b []byte, n int) (end int, rest []byte) {
 	switch {
 	case g.fragment != nil:
@@ -116,7 +119,7 @@ func (m *Module) committed(s *session, g *segment) {
 	m.pool.put(g)
 }
 
-// pass uses up sequence numbers that will not be acknowledged, and returns the first.
+// pass uses up n sequence numbers that will not be acknowledged, and returns the first.
 func (w *sendWindow) pass(n int) wire.Seq {
 	q := w.next
 	w.next = w.next.Add(n)
@@ -124,9 +127,9 @@ func (w *sendWindow) pass(n int) wire.Seq {
 	return q
 }
 
-// sendQueues posts what e has queued, the command queue first (USNIC-14). It returns false if the driver takes no more.
-// What the window refuses stays queued until an acknowledgement brings e back; what the hotel refuses, until there are
-// rooms again.
+// sendQueues posts the queues of e, the command queue first (USNIC-14). It returns false if the
+// driver takes no more. Segments that the window refuses stay queued until an acknowledgement
+// brings e back; those that the hotel refuses, until there are rooms again.
 func (m *Module) sendQueues(now clock.Time, e *Endpoint, out Frames) (all bool) {
 	s := e.live
 	if !m.finishes(s, out) {
@@ -162,7 +165,8 @@ func (m *Module) sendQueues(now clock.Time, e *Endpoint, out Frames) (all bool) 
 	return true
 }
 
-// lodging reports whether the hotel has a room for one more segment: the last ones are for control and retransmissions.
+// lodging reports whether the hotel has a room for one more segment. The last rooms are for
+// control and retransmissions.
 func (m *Module) lodging(control bool) bool {
 	if control {
 		return m.vacancies() > m.reserve/2
@@ -170,13 +174,14 @@ func (m *Module) lodging(control bool) bool {
 	return m.vacancies() > m.reserve
 }
 
-// resendSome posts retransmissions, always by the data queue, so that in congestion the command queue stays free for
-// ACKs; and a bounded number, so that they do not starve all else (USNIC-21).
+// resendSome posts retransmissions. They always use the data queue, so that in congestion the
+// command queue stays free for ACKs, and their number is bounded, so that they do not starve all
+// other traffic (USNIC-21).
 func (m *Module) resendSome(now clock.Time, out Frames) {
 	for range limits.ResendsPerPoll {
 		g := m.resends.head
 		if g == nil || m.vacancies() == 0 {
-			return // rooms come free when something is acknowledged or a peer given up
+			return // rooms come free when a segment is acknowledged or a peer given up
 		}
 		s := g.endpoint.live
 		m.resends.remove(g)

@@ -10,8 +10,10 @@ import (
 //
 //	TakesWhole ─► the owner gets its memory ready ─► PostWhole: all its pieces are queued, and leave
 
-// TakesWhole reports whether a fragment of n bytes, with records of type t of which the segments are charged to a, may be queued whole now: the
-// window is open and there are credits and rooms for all its pieces. Over a Reliable link there are none to spare: such a link has room of its own.
+// TakesWhole reports whether a fragment of n bytes, with records of type t and segments charged
+// to a, may be queued whole now: the window is open and there are credits and rooms for all its
+// pieces. It is false over a Reliable link, which has no need of it: such a link has its own
+// room.
 func (e *Endpoint) TakesWhole(t wire.Type, n int, a *Account) bool {
 	if e.live == nil || e.live.reliable || e.overrun {
 		return false
@@ -21,8 +23,8 @@ func (e *Endpoint) TakesWhole(t wire.Type, n int, a *Account) bool {
 	return e.m.sharesAll(a, pieces) && e.readyFor(wire.Data, t.HeaderLen()+min(n, full), pieces) >= pieces
 }
 
-// PostWhole queues all of f, which e TakesWhole, and sends what is queued for the peer, or leaves that to the next Progress if hold. It returns when
-// Progress wants to be called.
+// PostWhole queues all of f, for which e.TakesWhole was true, and sends the peer's queue, or
+// leaves that to the next Progress if hold is set. It returns when Progress must be called.
 func (e *Endpoint) PostWhole(now clock.Time, f *Fragment, a *Account, hold bool, out Flusher) (next clock.Time) {
 	m := e.m
 	m.pool.account = a
