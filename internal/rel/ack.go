@@ -39,7 +39,8 @@ func (a *acks) note(now clock.Time, counter uint64) {
 }
 
 // scheduleAck schedules the acknowledgement of one or more segments. what is the receive
-// window's verdict on them; they arrived in so many frames, of so many bytes together.
+// window's verdict on them. frames is the number of frames in which they arrived, and bytes the
+// sum of their lengths.
 func (s *session) scheduleAck(now clock.Time, space wire.Space, what arrival, hadGap bool, frames, bytes int) {
 	if s.reliable {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// wireTo is a link without an allocation in it: frames go straight into the other module's queue.
+// wireTo is a link that allocates nothing: frames go straight into the other module's queue.
 type wireTo struct {
 	from   netip.AddrPort
 	frames [256][1472]byte
@@ -37,7 +37,7 @@ func (l *wireTo) drain(now clock.Time, m *Module) {
 	l.n = 0
 }
 
-// sink is an owner that wants to know nothing.
+// sink is an owner that ignores all calls.
 type sink struct{ records, released, datagrams int }
 
 func (s *sink) Admit(clock.Time, uint64, netip.AddrPort) error                          { return nil }
@@ -54,7 +54,7 @@ func (s *sink) Writable(clock.Time, *Endpoint)              {}
 func (s *sink) Up(clock.Time, *Endpoint)                    {}
 func (s *sink) Down(now clock.Time, e *Endpoint, why error) {}
 
-// couple is two modules joined by two wireTos.
+// couple holds two modules joined by two wireTos.
 type couple struct {
 	now    clock.Time
 	a, b   *Module
@@ -101,7 +101,7 @@ func newCouple(t testing.TB, link linkOf) *couple {
 	return c
 }
 
-// turn lets both modules work once, and 5 µs pass.
+// turn polls both modules once, and lets 5 µs pass.
 func (c *couple) turn() {
 	c.a.Progress(c.now, &c.ab)
 	c.ab.drain(c.now, c.b)
@@ -120,7 +120,7 @@ func (c *couple) short(n int) {
 	c.turn()
 }
 
-// single sends a message of 64 bytes by itself.
+// single sends a message of 64 bytes in a segment of its own.
 func (c *couple) single() {
 	if b, _ := c.ea.Begin(wire.Command, wire.FragLen+64, AsFrame|AsSingle, &c.account, &c.ab); b != nil {
 		wire.PutFrag(b, &wire.Envelope{}, 64)
@@ -142,7 +142,8 @@ func (c *couple) long(f *Fragment) {
 	}
 }
 
-// The steady state allocates nothing (decision 16, P12): send, receive, acknowledge, time, and start again.
+// The steady state allocates nothing (decision 16, P12): send, receive, acknowledge, time, and
+// start again.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	data := make([]byte, 200_000)
 	for _, link := range []linkOf{plainLink, sealedLink, reliableLink} {

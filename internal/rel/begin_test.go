@@ -9,10 +9,10 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Flush makes a node a Flusher: its frames leave when they are committed.
+// Flush makes a node a Flusher. It has nothing to do: frames leave when they are committed.
 func (n *node) Flush(clock.Time) {}
 
-// single sends a short message for e by itself; false if it has to wait.
+// single sends a short message for e as a single record; false if it has to wait.
 func (n *node) single(e *Endpoint, payload string) bool {
 	b, _ := e.Begin(wire.Command, wire.FragLen+len(payload), AsSingle, &Account{}, n)
 	if b == nil {
@@ -24,13 +24,13 @@ func (n *node) single(e *Endpoint, payload string) bool {
 	return true
 }
 
-// end ends what e has begun.
+// end ends the record that e has begun.
 func (n *node) end(e *Endpoint, hold bool) {
 	_, next := e.End(n.w.now, func() clock.Time { return n.w.now }, hold, n)
 	n.next = clock.Min(n.next, next)
 }
 
-// singleRoom is room for a single record of n bytes.
+// singleRoom returns room for a single record of n bytes.
 func singleRoom(e *Endpoint, n int, out Frames) []byte {
 	b, _ := e.Begin(wire.Command, n, AsSingle, &Account{}, out)
 	return b
@@ -59,7 +59,8 @@ func TestASingleRecordLeavesAtOnceAndIsSentAgainIfItIsLost(t *testing.T) {
 	}
 }
 
-// The peer of a record that is held is looked after, though nothing was under way to it for long.
+// A held record keeps the timer of its peer's silence running, though nothing was in flight to
+// the peer for long.
 func TestThePeerOfAHeldRecordIsGivenUpIfItIsSilent(t *testing.T) {
 	w, a, b, e := joined(t, nil)
 	w.run(time.Minute)
@@ -141,7 +142,7 @@ func TestASingleFrameIsHandedOverInOneStepWhereTheLinkCan(t *testing.T) {
 	}
 }
 
-// poster is a driver that takes a short frame at one step.
+// poster is a driver that takes a short frame in one step.
 type poster struct {
 	*node
 	posted int
@@ -167,7 +168,8 @@ func TestASingleAnswerLeavesBeforeWhatItAcknowledgesIsNoted(t *testing.T) {
 		}
 		back.Take(w.now)
 		seq := b.m.deferred.inner.Seq
-		if gap { // then the answer is no place to tell of it without its being noted
+		// Then the answer cannot report the message before it is noted.
+		if gap {
 			back.live.receive[wire.Data].add(back.live.receive[wire.Data].next.Add(1), 1)
 		}
 		waits, acked := false, wire.Seq(0)
@@ -228,7 +230,8 @@ func TestASingleMessageIsDeliveredBeforeItIsNotedAndOthersBehindThat(t *testing.
 	w.quiet()
 }
 
-// What is shown must be good in every respect, and what is not is judged, and counted, as ever.
+// Peek shows only a frame that is good in every respect. Every other frame is judged and counted
+// as usual.
 func TestAFrameThatIsNotGoodInEveryRespectIsNeitherShownNorTaken(t *testing.T) {
 	w, a, b, e := joined(t, nil)
 	a.single(e, "first")

@@ -16,7 +16,7 @@ import (
 // all lengths at once:
 //
 //	      a long segment is lost for the second time         the longest is answered
-//	  size ───────────────────────────────────────► in doubt ────────────────────────► size, the loss was a loss
+//	  size ───────────────────────────────────────► in doubt ──────────────────────► size, the loss was a loss
 //	               tries: small, SureFrame, size       │
 //	                                                   │ PathTries times the small one is answered,
 //	                                                   │ and the longest is not

@@ -9,7 +9,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// standing are two modules that know that their path carries all that both take, and have measured its round trips.
+// standing returns two modules that know that their path carries the longest frames of both, and
+// have measured its round trips.
 func standing(t *testing.T, seed uint64, wt weather, mtu int) (w *world, tr *traffic) {
 	t.Helper()
 	w, tr = narrowPair(t, seed, wt, mtu, 50, []int{20 * mtu})
@@ -22,7 +23,7 @@ func standing(t *testing.T, seed uint64, wt weather, mtu int) (w *world, tr *tra
 	return w, tr
 }
 
-// another has another fragment of n bytes sent, and returns how long it takes.
+// another sends another fragment of n bytes, and returns how long it takes.
 func (tr *traffic) another(n int, most time.Duration, what string) time.Duration {
 	tr.longs = append(tr.longs, n)
 	f := chunks(wire.FragmentID(len(tr.longs)), n)
@@ -36,8 +37,9 @@ func (tr *traffic) another(n int, most time.Duration, what string) time.Duration
 	return w.now.Sub(began)
 }
 
-// A path that becomes narrow, by however much, costs what is under way two or three round trips until it is doubted, and then as many times what
-// an answer may take as it takes to be sure. That is so whether frames of the length that a session begins with get through or not.
+// If a path becomes narrow, by however much, it takes two or three round trips until the length
+// is doubted. Certainty then takes as many answer times as there are tries. That holds whether
+// or not frames of the length with which a session begins get through.
 func TestABlackHoleIsFoundByProbesAtThePaceOfRoundTrips(t *testing.T) {
 	for _, c := range []struct {
 		weather weather
@@ -68,7 +70,8 @@ func TestABlackHoleIsFoundByProbesAtThePaceOfRoundTrips(t *testing.T) {
 	}
 }
 
-// What is lost of one length is no less lost because shorter ones come, as they do on a path that carries only those.
+// Losses of one length count although shorter frames arrive, as they do on a path that carries
+// only those.
 func TestLossesAreNotForgottenForShorterFramesThatCome(t *testing.T) {
 	w, tr := standing(t, 1, weather{}, 1472)
 	w.narrow(1000)
@@ -108,7 +111,7 @@ func TestADoubtEndsWithTheFirstLongFrameThatComes(t *testing.T) {
 	}
 }
 
-// A search that goes on while the length below comes into doubt is taken up again where it was.
+// A search that is interrupted because the length below comes into doubt resumes where it was.
 func TestASearchGoesOnAfterADoubt(t *testing.T) {
 	w, tr := narrowPair(t, 1, weather{}, 1472, 1, []int{3000})
 	w.narrow(1300)
@@ -134,7 +137,7 @@ func TestASearchGoesOnAfterADoubt(t *testing.T) {
 	}
 }
 
-// A session may begin on a path that does not even carry what nearly all do.
+// A session may begin on a path that does not even carry the length that nearly all paths carry.
 func TestASessionFindsAPathTooNarrowForItsFirstFrames(t *testing.T) {
 	for _, mtu := range []int{limits.SureFrame, 1472, 8972} {
 		for _, carries := range []int{limits.LeastFrame, 1000} {

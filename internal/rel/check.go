@@ -123,13 +123,15 @@ func (c *check) fail(e *Endpoint) {
 	switch {
 	case c.got[0]:
 		c.text = fmt.Sprintf(
-			"%s: small frames get through, frames of %d bytes do not: the path has a smaller MTU than both ends", who, c.size)
+			"%s: small frames get through, frames of %d bytes do not: the path has a smaller MTU than both ends",
+			who, c.size)
 	case c.got[1]:
 		c.text = fmt.Sprintf(
 			"%s: frames of %d bytes get through, small ones do not: something on the path filters them", who, c.size)
 	default:
 		c.text = fmt.Sprintf(
-			"%s: neither small frames nor large ones get through: the NIC is down, elsewhere, behind a filter, or refuses this one", who)
+			"%s: neither small frames nor large ones get through: the NIC is down, elsewhere, behind a filter, or refuses this one",
+			who)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// newReliable is two modules with an open session over a link that loses nothing.
+// newReliable returns two modules with an open session over a link that loses nothing.
 func newReliable(t *testing.T, d mutate.Defect) (w *world, a, b *node, e *Endpoint) {
 	w = newWorld(t, 1, weather{})
 	change := func(c *Config) { c.Reliable, c.Tagged, c.Defect = true, false, d }
@@ -24,14 +24,14 @@ func newReliable(t *testing.T, d mutate.Defect) (w *world, a, b *node, e *Endpoi
 	return w, a, b, e
 }
 
-// confirmed is chunks that ask to be confirmed.
+// confirmed is chunks with Confirm set.
 func confirmed(id wire.FragmentID, n int) *Fragment {
 	f := chunks(id, n)
 	f.Confirm = true
 	return f
 }
 
-// postAll posts what is permitted of a fragment.
+// postAll posts the permitted part of a fragment.
 func (n *node) postAll(e *Endpoint, f *Fragment) {
 	for e.Post(n.w.now, f, 8) > 0 {
 	}
@@ -75,7 +75,7 @@ func TestAFragmentWhoseRestComesAfterThePeerGaveTheSessionUpFails(t *testing.T) 
 		w.runUntil(9*time.Second, "the peer's giving up", func() bool { return len(b.downs) == 1 })
 		a.asleep = 0
 		f.Limit = f.Length
-		a.inbox = nil // the Hello that tells of it comes behind the rest
+		a.inbox = nil // the Hello that announces it comes after the rest
 		a.postAll(e, f)
 		w.runUntil(20*time.Second, "the release", func() bool { return len(a.released) == 1 })
 		if *got != 10_000 {
@@ -93,9 +93,9 @@ func TestAFragmentIsAskedAboutThoughThatOfTheProbeUnderWayWasWithdrawn(t *testin
 	b.bytesOf()
 	first, second := confirmed(1, 5000), confirmed(2, 5000)
 	a.postAll(e, first)
-	a.poll() // committed, and asked about
+	a.poll() // committed, and covered by a probe
 	a.postAll(e, second)
-	a.poll() // committed only
+	a.poll() // only committed
 	if c := e.live.confirming; c.asked != 1 || len(c.fragments) != 2 {
 		t.Fatalf("the probe asks about %d of %d fragments, want 1 of 2", c.asked, len(c.fragments))
 	}
@@ -111,7 +111,8 @@ func TestAFragmentIsAskedAboutThoughThatOfTheProbeUnderWayWasWithdrawn(t *testin
 	w.quiet()
 }
 
-// A busy peer answers the newest four probes of a turn, so an answer may be missing though the peer is heard all the time.
+// A busy peer answers the newest four probes of a turn, so an answer may be missing though the
+// peer is heard all the time.
 func TestAFragmentIsAskedAboutAgainThoughThePeerIsHeard(t *testing.T) {
 	w, a, b, e := newReliable(t, mutate.None)
 	b.bytesOf()
@@ -139,14 +140,15 @@ func TestAFragmentIsAskedAboutAgainThoughThePeerIsHeard(t *testing.T) {
 	w.quiet()
 }
 
-// The probes of each session that ask about fragments have the same ids: an answer of an earlier session would confirm what has yet to come.
+// The probes that ask about fragments have the same ids in each session: an answer of an earlier
+// session would confirm pieces that have yet to arrive.
 func TestAnAnswerThatIsOwedEndsWithItsSession(t *testing.T) {
 	w, a, b, e := newReliable(t, mutate.None)
 	back := b.m.Endpoint(1)
 	b.bytesOf()
 	a.postAll(e, confirmed(1, 5000))
 	a.poll()
-	for len(w.air) > 0 { // the probe is behind all pieces, and b has no poll behind it
+	for len(w.air) > 0 { // the probe is behind all pieces, and b does not poll after it
 		f := heap.Pop(&w.air).(*flying)
 		b.m.Receive(w.now, f.from, f.frame)
 	}

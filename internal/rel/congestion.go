@@ -26,7 +26,7 @@ type congestion struct {
 	most   int // the capacity that the peer announced, in bytes
 	window int // bytes allowed now
 
-	round, before round         // the present one, and the one before (its losses are not all known)
+	round, before round         // the present one, and the one before (some losses are unknown)
 	roundLeast    time.Duration // least round trip of this round, 0 if none was measured
 	roundAt       clock.Time    // when this round began
 	delivered     int           // bytes acknowledged in this round
@@ -59,10 +59,12 @@ const (
 	leastRound  = 16       // segments of a round from which a share of loss means something
 	// Segments of the first rounds together from which the driver is told. It believes that for
 	// ever.
-	leastFirst    = 64
-	standingQueue = 2 * time.Millisecond    // a round trip this far above 4 times the least shows a queue
+	leastFirst = 64
+	// A round trip this far above four times the least one is a queue's.
+	standingQueue = 2 * time.Millisecond
 	pacedFor      = 10 * 1000 * 1000 * 1000 // ns of pacing on a path that threw much away
-	leastMemory   = 10 * 1000 * 1000 * 1000 // ns for which the least round trip is valid: routes change
+	// ns after which the least round trip is measured anew: routes change.
+	leastMemory = 10 * 1000 * 1000 * 1000
 )
 
 func (c *congestion) start(capacity uint64) {

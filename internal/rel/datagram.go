@@ -16,7 +16,7 @@ import (
 //
 //	SendDatagram ────────────────► frames of the session ═══► whole in one frame ────────► Handler.Datagram
 //	   │ the driver takes no more       ▲                ═══► a piece: joining ─► whole ─►
-//	   ▼                                │                             └─ DatagramPatience: incomplete, forgotten
+//	   ▼                                │                             └─ DatagramPatience: given up
 //	Datagram ─► waiting ─► SendDatagrams, Progress
 //
 // No datagram arrives twice: each of its frames has a packet counter, which is taken once.

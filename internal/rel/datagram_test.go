@@ -16,14 +16,14 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// grams sends datagrams that say which they are, and judges those that come.
+// grams sends numbered datagrams, and checks those that arrive.
 type grams struct {
 	from, to *node
 	e        *Endpoint
-	sent     map[uint64]int // session and number → length; with the service in it
+	sent     map[uint64]int // session and number → length; the service is part of the number
 	got      map[uint64]int
 	number   uint32
-	over     bool // the session is
+	over     bool // the session is over
 	waits    bool // all wait for the next turn
 	err      error
 }
@@ -34,7 +34,8 @@ func newGrams(from, to *node) *grams {
 	return g
 }
 
-// fill writes what datagram number k to a service has in it: its number first, if there is room, then bytes that depend on both.
+// fill writes the contents of datagram number k to a service: its number first, if there is
+// room, then bytes that depend on both.
 func fill(b []byte, k uint32, service uint8) {
 	for i := range b {
 		b[i] = byte(uint32(i)*2654435761>>13 ^ k*40503 ^ uint32(service))
@@ -46,7 +47,8 @@ func fill(b []byte, k uint32, service uint8) {
 
 func gramKey(k uint32, service uint8) uint64 { return uint64(k)<<8 | uint64(service) }
 
-// send sends one of n bytes, 4 at least; false if it could not be. Every other one lies ready, in parts, unless all are to wait for the next turn.
+// send sends a datagram of n bytes, at least 4; false if it could not be sent. Every other one
+// is sent from parts, unless all are to wait for the next turn.
 func (g *grams) send(n int) bool {
 	service := uint8(g.number % 7)
 	if g.number%2 > 0 && !g.waits {
@@ -72,7 +74,7 @@ func (g *grams) send(n int) bool {
 	return true
 }
 
-// flushes counts those of a driver, which takes frames unless it is full.
+// flushes counts the flushes of a driver, which takes frames unless it is full.
 type flushes struct {
 	*node
 	n    int
@@ -144,7 +146,7 @@ func (g *grams) take(_ *Endpoint, service uint8, payload []byte) {
 	}
 }
 
-// gramTrial sends datagrams, beside messages, through weather and returns how many came.
+// gramTrial sends datagrams, mixed with messages, through weather and returns how many arrived.
 func gramTrial(t testing.TB, seed uint64, wt weather, defect mutate.Defect, reliable bool, length func() int) (g *grams) {
 	w := newWorld(t, seed, wt)
 	change := func(c *Config) {
@@ -215,7 +217,8 @@ func TestDefectsOfDatagramsDoHarm(t *testing.T) {
 	}
 }
 
-// What has come of a datagram belongs to its session: the rest does not complete it in the next one.
+// The pieces of a datagram that arrived belong to their session: the rest does not complete it
+// in the next one.
 func TestADatagramEndsWithItsSession(t *testing.T) {
 	w, a, b, e := joined(t, nil)
 	w.run(time.Millisecond)
@@ -249,10 +252,10 @@ func TestADatagramEndsWithItsSession(t *testing.T) {
 	}
 }
 
-// lengths notes how long the frames are that a node sends.
+// lengths counts the lengths of the frames that a node sends.
 type lengths struct {
 	*node
-	of map[int]int // how many have a length
+	of map[int]int // how many frames have a length
 }
 
 func (l *lengths) Commit(n int) {
@@ -284,7 +287,7 @@ func TestAllFramesOfDatagramsInPiecesHaveOneLength(t *testing.T) {
 	}
 }
 
-// few are frames of a driver that takes so many more.
+// few is a driver that takes only left more frames.
 type few struct {
 	*node
 	left int
@@ -349,7 +352,8 @@ func TestWhatCannotBeSentIsRefusedAndCounted(t *testing.T) {
 	}
 }
 
-// A peer that begins datagrams and does not end them uses a bounded memory, and nothing of it for long.
+// A peer that begins datagrams and does not end them uses bounded memory, and none of it for
+// long.
 func TestDatagramsThatNeverBecomeWholeAreBounded(t *testing.T) {
 	w, a, b, e := joined(t, nil)
 	w.run(time.Millisecond)
@@ -373,7 +377,8 @@ func TestDatagramsThatNeverBecomeWholeAreBounded(t *testing.T) {
 	for len(b.m.joinings) > 0 {
 		b.m.forgetJoining(0)
 	}
-	for i := range limits.DatagramsJoiningInAll { // as if so many other peers had begun one each
+	// As if as many other peers had begun one each.
+	for i := range limits.DatagramsJoiningInAll {
 		b.m.joinings = append(b.m.joinings, &joining{id: uint32(i), until: w.now.Add(limits.DatagramPatience), assembly: assembly{session: &session{joining: 1}, buf: b.m.pool.buffer(64)}})
 		b.m.joinings[len(b.m.joinings)-1].session.endpoint = &Endpoint{m: b.m}
 	}

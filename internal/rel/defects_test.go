@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// trial moves a load through bad weather and says what was wrong, if anything was.
+// trial moves a load through bad weather and returns an error if something was wrong.
 func trial(t *testing.T, seed uint64, defect mutate.Defect) (err error) {
 	w := newWorld(t, seed, weather{loss: 0.05, dup: 0.05, reorder: 0.1, corrupt: 0.02, jitter: 300 * time.Microsecond})
 	a := w.add(1, func(c *Config) { c.Defect = defect })
@@ -62,7 +62,8 @@ func trial(t *testing.T, seed uint64, defect mutate.Defect) (err error) {
 	return nil
 }
 
-// Every defect that internal/mutate has for this package does harm that a test can see, and without one there is none.
+// Every defect that internal/mutate has for this package does harm that a test can see, and
+// without a defect there is none.
 func TestDefectsDoHarm(t *testing.T) {
 	for _, d := range []mutate.Defect{mutate.WindowOffByOne, mutate.NoDuplicateCheck, mutate.WrongSpaceAcked,
 		mutate.NoRetransmit, mutate.TagIgnored, mutate.EarlyAck} {
@@ -83,8 +84,8 @@ func TestDefectsDoHarm(t *testing.T) {
 	}
 }
 
-// earlierLife restarts node 1 while a frame of its is late, and counts what node 2 is handed of the earlier life after it
-// was told that it is over.
+// earlierLife restarts node 1 while one of its frames is late, and counts what node 2 is handed
+// of the earlier life after it was told that this life is over.
 func earlierLife(t *testing.T, defect mutate.Defect) (late int) {
 	w := newWorld(t, 1, weather{})
 	a := w.add(1, nil)

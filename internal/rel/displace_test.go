@@ -8,8 +8,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// displaced has NIC 3 come up at the address of NIC 1, which was killed while NIC 2 had a session
-// with it, and returns NIC 2. If told, NIC 2 was told before that NIC 3 is there.
+// displaced starts NIC 3 at the address of NIC 1, which was killed while NIC 2 had a session
+// with it, and returns NIC 2. If told is set, NIC 2 knew before that NIC 3 is there.
 func displaced(t *testing.T, change func(*Config), told bool) (w *world, b *node) {
 	w, a, b, _ := joined(t, change)
 	a.dead = true
@@ -56,8 +56,7 @@ func TestForgedHellosDisplaceNoNIC(t *testing.T) {
 	w.check()
 }
 
-// Another host has a session from an address of its own, under whatever id. The session of NIC 1
-// stays.
+// Another host has a session from its own address, under any id. The session of NIC 1 stays.
 func TestANICElsewhereDisplacesNoNIC(t *testing.T) {
 	for name, change := range linkKinds() {
 		w, a, b, e := joined(t, change)
@@ -76,7 +75,7 @@ func TestANICElsewhereDisplacesNoNIC(t *testing.T) {
 	}
 }
 
-// linkKinds are the configurations of a plain and of a sealed link.
+// linkKinds returns the configurations of a plain and of a sealed link.
 func linkKinds() map[string]func(*Config) {
 	return map[string]func(*Config){"plain": nil, "sealed": func(c *Config) { sealAs(int(c.NIC), nil)(c) }}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// The link driver hears of odd losses, once, and of ordinary ones never.
+// The link driver is told of odd losses, once, and of ordinary ones never.
 func TestOddLossesThrowDoubtOnThePathAndOrdinaryOnesDoNot(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -47,7 +47,8 @@ func TestOddLossesThrowDoubtOnThePathAndOrdinaryOnesDoNot(t *testing.T) {
 	}
 }
 
-// What a long round has lost is found out in the one behind it, which may be short. That one is not to blame, nor the driver's batches.
+// The losses of a long round are found in the next round, which may be short. That one is not to
+// blame, nor are the driver's batches.
 func TestAShortRoundDoesNotAnswerForTheLongOneBeforeIt(t *testing.T) {
 	for seed := range uint64(50) {
 		w := newWorld(t, seed, weather{loss: 0.05, nsPerByte: 0.8, delay: 20 * time.Microsecond})
@@ -79,12 +80,13 @@ func TestAShortRoundDoesNotAnswerForTheLongOneBeforeIt(t *testing.T) {
 	}
 }
 
-// Small rounds that lose a quarter now and then are chance; it takes 64 segments to believe that batches do not get through.
+// Small rounds that lose a quarter now and then are chance. It takes 64 segments to conclude
+// that batches do not get through.
 func TestTheFirstRoundsAreJudgedTogether(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		rounds [][2]int // segments, those lost
-		bad    int      // with which round's verdict the start is a bad one, 0 if never
+		bad    int      // the round whose verdict makes it a bad start, 0 if none does
 	}{
 		{"a small one has bad luck", [][2]int{{20, 6}, {20, 0}, {20, 1}, {20, 1}, {20, 20}}, 0},
 		{"small ones lose all", [][2]int{{20, 20}, {20, 20}, {20, 20}, {20, 20}}, 4},

@@ -7,7 +7,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Whatever of a frame is damaged, or another's, it does not count, though its payload may have been written by then.
+// Whichever part of a frame is damaged, or another peer's, the frame does not count, though its
+// payload may have been written by then.
 func TestADamagedFrameThatIsExpectedDoesNotCount(t *testing.T) {
 	for name, damage := range map[string]func(frame []byte){
 		"payload":  func(f []byte) { f[100] ^= 1 },
@@ -44,7 +45,8 @@ func TestADamagedFrameThatIsExpectedDoesNotCount(t *testing.T) {
 		if st.CRCErrors != 1 || len(a.released) != 1 || f.Err != nil {
 			t.Errorf("%s: %d damaged frames were counted; released %d times: %v", name, st.CRCErrors, len(a.released), f.Err)
 		}
-		// The first shows what comes. Of those behind the gap the first goes the long way, and so does the one that fills it.
+		// The first piece shows which ones will come. The first one after the gap takes the long
+		// path, and so does the one that fills it.
 		if b.placed != 17*e.PieceLen(wire.TypeChunk) || st.ChunkReceives != 20 || st.Ahead != 15 {
 			t.Errorf("%s: of %d pieces %d bytes were placed", name, st.ChunkReceives, b.placed)
 		}

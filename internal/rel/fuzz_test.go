@@ -7,9 +7,9 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// FuzzReceive hands a module with an open and a half-open session frames made of the input: as it is, and with the outer
-// header, index and tag put right, so that the inner parts are reached. Nothing may crash, the counts must agree, and the
-// session must still carry a message.
+// FuzzReceive hands a module with an open and a half-open session frames made from the input:
+// unchanged, and with the outer header, index and tag corrected, so that the inner parts are
+// reached. Nothing may crash, the counts must agree, and the session must still carry a message.
 func FuzzReceive(f *testing.F) {
 	f.Add([]byte{}, uint8(0))
 	f.Add([]byte("WF WF WF WF WF WF WF WF WF WF"), uint8(0))
@@ -76,7 +76,8 @@ func FuzzReceive(f *testing.F) {
 			w.run(100 * time.Millisecond)
 		}
 		w.run(5 * time.Second)
-		if k := wire.Kind(kind); len(b.got) != 1 && k != wire.KindData && k != wire.KindPart && k != wire.KindGoodbye { // good forgeries of those may end the session
+		// Good forgeries of these kinds may end the session.
+		if k := wire.Kind(kind); len(b.got) != 1 && k != wire.KindData && k != wire.KindPart && k != wire.KindGoodbye {
 			t.Errorf("the message after all did not arrive: %v, node 1 was told %v, node 2 %v", b.got, a.downs, b.downs)
 		}
 		if w.polls > 5000 {

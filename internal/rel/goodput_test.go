@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// stream opens a pair, and returns what begins to send megabytes from a to b.
+// stream opens a pair, and returns a function that begins to send megabytes from a to b.
 func (w *world) stream(a, b *node, megabytes int) (e *Endpoint, begin func(e *Endpoint)) {
 	w.t.Helper()
 	e = a.open(b)
@@ -34,8 +34,8 @@ func (w *world) stream(a, b *node, megabytes int) (e *Endpoint, begin func(e *En
 	return e, begin
 }
 
-// goodput moves megabytes through a line of 10 Gbit/s, 20 µs there and back, with socket buffers of 208 KiB, and returns
-// bytes per second.
+// goodput moves megabytes through a line of 10 Gbit/s with a round trip of 20 µs and socket
+// buffers of 208 KiB, and returns bytes per second.
 func goodput(t *testing.T, loss float64, megabytes int, change func(w *world, a, b *node)) (rate float64, st Stats) {
 	t.Helper()
 	w := newWorld(t, 7, weather{loss: loss, nsPerByte: 0.8, socket: 208 << 10})
@@ -52,7 +52,8 @@ func goodput(t *testing.T, loss float64, megabytes int, change func(w *world, a,
 	return rate, *a.m.Stats()
 }
 
-// A receiver that has told of a hole three times acknowledges what comes behind the hole as soon as it would without one.
+// A receiver that has reported a hole three times acknowledges later arrivals as soon as it
+// would without a hole.
 func TestWhatComesBehindAHoleIsAcknowledgedInTime(t *testing.T) {
 	w, tr := standing(t, 1, weather{}, 1472)
 	tr.to.deliver = nil
@@ -66,7 +67,7 @@ func TestWhatComesBehindAHoleIsAcknowledgedInTime(t *testing.T) {
 	for i := range 20 {
 		tr.from.frag(tr.e, wire.Data, payload(i, 500))
 		acked := tr.from.m.Stats().SegmentsAcked
-		w.run(limits.AckDelay + 40*time.Microsecond) // there and back, and a tick of the timer
+		w.run(limits.AckDelay + 40*time.Microsecond) // a round trip, and a tick of the timer
 		if got := tr.from.m.Stats().SegmentsAcked - acked; i > 0 && got != 1 {
 			t.Errorf("%d segments are acknowledged when the %dth has come behind a hole, and its time is over; expected one", got, i)
 		}
@@ -76,8 +77,9 @@ func TestWhatComesBehindAHoleIsAcknowledgedInTime(t *testing.T) {
 	w.quiet()
 }
 
-// Random loss alone does not slow a sender (decision 7, P9): the golden table shows by how little, and the ratios are
-// held besides. Nor does it cost an ACK a frame while a hole is open, which at 1 % is nearly always: three tell of a hole, and one that it is filled.
+// Random loss alone does not slow a sender (decision 7, P9). The golden table shows how little
+// it does, and the test also checks the ratios. Nor does loss cost an ACK a frame while a hole
+// is open, which at 1 % is nearly always: three ACKs report a hole, and one that it is filled.
 func TestGoodputUnderLoss(t *testing.T) {
 	floor := map[float64]float64{0.001: 0.98, 0.01: 0.9, 0.05: 0.75, 0.20: 0.1}
 	datadriven.RunTest(t, "testdata/goodput", func(t *testing.T, d *datadriven.TestData) string {
@@ -102,7 +104,8 @@ func TestGoodputUnderLoss(t *testing.T) {
 	})
 }
 
-// A peer that gets no processor for 20 ms now and then looks like a loss, and must not be flooded with copies.
+// A peer that gets no processor for 20 ms now and then looks like a loss, and must not be
+// flooded with copies.
 func TestAPeerPolledLateIsNotFlooded(t *testing.T) {
 	_, st := goodput(t, 0, 8, func(w *world, a, b *node) {
 		polls := 0
@@ -118,7 +121,8 @@ func TestAPeerPolledLateIsNotFlooded(t *testing.T) {
 	}
 }
 
-// A receiver with less room than it announced throws frames away; the sender must find a window that fits.
+// A receiver with less room than it announced throws frames away; the sender must find a window
+// that fits.
 func TestASmallerBufferThanAnnouncedStillWorks(t *testing.T) {
 	_, st := goodput(t, 0, 4, func(w *world, a, b *node) {
 		w.weather.buffer = 16
@@ -129,7 +133,8 @@ func TestASmallerBufferThanAnnouncedStillWorks(t *testing.T) {
 	t.Logf("%d sends, %d resends", st.TotalSends, st.Resends)
 }
 
-// roundTrips has a question of 64 bytes asked and answered n times, and returns how long each took, sorted.
+// roundTrips asks and answers a question of 64 bytes n times, and returns how long each round
+// trip took, sorted.
 func roundTrips(t *testing.T, loss float64, n int) []time.Duration {
 	t.Helper()
 	w := newWorld(t, 11, weather{loss: loss})
@@ -154,7 +159,8 @@ func roundTrips(t *testing.T, loss float64, n int) []time.Duration {
 	return took
 }
 
-// A lone message that is lost is missed after about two round trips, not after a retransmit time-out (P10).
+// The loss of a lone message is noticed after about two round trips, not after a retransmit
+// timeout (P10).
 func TestRoundTripUnderLoss(t *testing.T) {
 	datadriven.RunTest(t, "testdata/roundtrip", func(t *testing.T, d *datadriven.TestData) string {
 		var b strings.Builder

@@ -19,23 +19,23 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// weather is what a pipe does to frames.
+// weather is the effect of a pipe on frames.
 type weather struct {
 	loss, dup, reorder, corrupt float64       // probability per frame
 	delay                       time.Duration // one way
-	jitter                      time.Duration // at most, of a reordered frame
+	jitter                      time.Duration // most, of a reordered frame
 	nsPerByte                   float64       // of the sender's line; 0 = infinitely fast
-	buffer                      int           // full frames that the line queues; 0 = any number
-	socket                      int           // bytes that a receiver's socket buffer takes; 0 = any number
+	buffer                      int           // full frames that the line queues; 0 = unlimited
+	socket                      int           // bytes of a receiver's socket buffer; 0 = unlimited
 }
 
-// flying is a frame on its way.
+// flying is a frame in flight.
 type flying struct {
 	at    clock.Time
 	order int
 	from  netip.AddrPort
 	to    *node
-	here  netip.Addr // of the receiver
+	here  netip.Addr // address of the receiver
 	frame []byte
 }
 
@@ -71,19 +71,21 @@ type world struct {
 	polls      int
 }
 
-// node is a module with an owner that remembers what it was told.
+// node is a module with an owner that remembers its calls.
 type node struct {
-	w        *world
-	m        *Module
-	cfg      Config
-	addr     netip.AddrPort
-	buf      []byte
-	to       netip.AddrPort
-	hosts    []netip.Addr // further addresses of a node that takes frames at all that its host has
-	routes   netip.Addr   // from which frames leave that name no source; invalid: from addr
-	source   netip.Addr   // of the next reservation
+	w    *world
+	m    *Module
+	cfg  Config
+	addr netip.AddrPort
+	buf  []byte
+	to   netip.AddrPort
+	// Further addresses of the host of a node that takes frames at all of them.
+	hosts []netip.Addr
+	// The source of frames that leave and name none; invalid: addr.
+	routes   netip.Addr
+	source   netip.Addr // of the next reservation
 	leaves   netip.AddrPort
-	at       netip.Addr // where the frame that is handed over has arrived
+	at       netip.Addr // where the frame that is being handed over has arrived
 	next     clock.Time
 	asleep   clock.Time // not polled before then
 	inbox    []*flying
@@ -96,12 +98,12 @@ type node struct {
 	ups      int
 	downs    []error
 	writable int
-	outdated int // hellos of earlier lives that it was told of
+	outdated int // number of calls of Outdated
 	refuse   func(nic uint64, from netip.AddrPort) error
 	deliver  func(e *Endpoint, r wire.Record)
-	places   func(offset uint64) bool // whether pieces are placed; nil if none
+	places   func(offset uint64) bool // whether pieces are placed; nil if none are
 	placing  []byte                   // the chunk that is placed
-	placed   int                      // bytes of those that were
+	placed   int                      // bytes of placed chunks
 	onUp     func(e *Endpoint)
 	onDown   func(e *Endpoint, why error)
 	onRoom   func(e *Endpoint)
@@ -148,7 +150,7 @@ func (n *node) restart() {
 	n.dead, n.next = false, n.w.now
 }
 
-// open has n know o.
+// open makes o known to n.
 func (n *node) open(o *node) *Endpoint {
 	e, err := n.m.Open(o.cfg.NIC, o.addr)
 	if err != nil {
@@ -173,8 +175,8 @@ func (n *node) Reserve(to netip.AddrPort) []byte {
 // has reports whether ip is an address of n.
 func (n *node) has(ip netip.Addr) bool { return ip == n.addr.Addr() || slices.Contains(n.hosts, ip) }
 
-// everywhere makes the node that a configuration is of take frames at all addresses of its host, and
-// send from the one that is named.
+// everywhere makes the configuration's node take frames at all addresses of its host, and send
+// from the named one.
 func everywhere(n **node, change func(*Config)) func(*Config) {
 	return func(c *Config) {
 		if change != nil {
@@ -324,13 +326,15 @@ func (n *node) Down(now clock.Time, e *Endpoint, why error) {
 	}
 }
 
-// poll lets n work: frames that are there, then Progress, behind which nothing may be forgotten.
+// poll polls n: it takes the frames in its inbox, then calls Progress, after which nothing may
+// be forgotten.
 func (n *node) poll() {
 	if n.dead {
 		n.next = clock.Never
 		return
 	}
-	for len(n.inbox) > 0 { // frames of one length come as a run, as they do where the system joins them
+	// Frames of one length are handed over as a run, as when the system joins them.
+	for len(n.inbox) > 0 {
 		first, k := n.inbox[0], 1
 		run := bytes.Clone(first.frame)
 		for ; k < len(n.inbox) && n.inbox[k].from == first.from && n.inbox[k].here == first.here && len(n.inbox[k].frame) == len(first.frame); k++ {
@@ -356,7 +360,8 @@ func (n *node) poll() {
 	}
 }
 
-// step moves time to the next thing that happens, and lets it. It returns false when nothing does before until.
+// step moves time to the next event, and runs it. It returns false if there is none before
+// until.
 func (w *world) step(until clock.Time) bool {
 	next := clock.Never
 	for _, n := range w.nodes {
@@ -403,7 +408,8 @@ func (w *world) run(d time.Duration) {
 	}
 }
 
-// runUntil lets time pass until done says so, and fails the test if it takes longer than d.
+// runUntil lets time pass until done returns true, and fails the test if that takes longer than
+// d.
 func (w *world) runUntil(d time.Duration, what string, done func() bool) {
 	w.t.Helper()
 	until := w.now.Add(d)
@@ -414,7 +420,7 @@ func (w *world) runUntil(d time.Duration, what string, done func() bool) {
 	}
 }
 
-// wake has n polled at once: its owner asked something of it.
+// wake makes the next step poll n: its owner has called it.
 func (n *node) wake() { n.next = n.w.now }
 
 // frag writes a short message with the given payload for e; false if there was no room.
@@ -429,7 +435,7 @@ func (n *node) frag(e *Endpoint, s wire.Space, payload string) bool {
 	return true
 }
 
-// chunks makes a fragment of n bytes that says where each byte belongs.
+// chunks makes a fragment of n bytes whose contents show where each byte belongs.
 func chunks(id wire.FragmentID, n int) *Fragment {
 	data := make([]byte, n)
 	for i := range data {
@@ -460,7 +466,7 @@ func (w *world) check() {
 	}
 }
 
-// quiet fails the test unless nothing is left under way anywhere.
+// quiet fails the test unless nothing is in flight or queued anywhere.
 func (w *world) quiet() {
 	w.t.Helper()
 	w.check()

@@ -11,9 +11,11 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// FuzzHostileDatagrams has a peer send datagram frames that are tagged and make no sense: pieces that overlap, lengths and services that
-// differ between pieces, offsets that wrap, sizes that are not there, datagrams without an end. A dumb second implementation says what of it
-// is a datagram. Beside it a peer that keeps to the protocol sends datagrams to the same NIC, which all come.
+// FuzzHostileDatagrams makes a peer send datagram frames that are tagged and make no sense:
+// pieces that overlap, lengths and services that differ between pieces, offsets that wrap, sizes
+// beyond the frame, datagrams without an end. A simple second implementation decides which of
+// them form a datagram. At the same time a peer that keeps to the protocol sends datagrams to
+// the same NIC, which all arrive.
 func FuzzHostileDatagrams(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}, 40))
 	f.Add(bytes.Repeat([]byte{1, 0, 0, 3, 1, 1, 0, 3, 9}, 60))
@@ -26,26 +28,26 @@ type gramVandal struct {
 	script  []byte
 	w       *world
 	bad, to *node
-	e       *Endpoint // of the bad one, to its victim
+	e       *Endpoint // from the bad peer to its victim
 	honest  *grams
-	others  uint64 // frames of its datagrams
+	others  uint64 // frames of the honest peer's datagrams
 	model   gramModel
-	came    []gram // handed over, and not held against the model yet
+	came    []gram // handed over, and not compared with the model yet
 	frames  uint64
 	deepest int
 	handed  uint64
 }
 
-// gram is a datagram as it is handed over.
+// gram is a datagram that was handed over.
 type gram struct {
 	service uint8
 	payload []byte
 }
 
-// gramModel is what a peer's frames amount to, byte by byte.
+// gramModel is the expected effect of a peer's frames, byte by byte.
 type gramModel struct {
 	open                          []*openGram // oldest first
-	due                           []gram      // to be handed over by now
+	due                           []gram      // expected to have been handed over
 	malformed, incomplete, frames uint64
 }
 
@@ -92,7 +94,7 @@ func (v *gramVandal) next() byte {
 	return x
 }
 
-// sendHonest has the other peer send a datagram of n bytes.
+// sendHonest makes the other peer send a datagram of n bytes.
 func (v *gramVandal) sendHonest(n int) {
 	most := (v.honest.e.live.path.size - wire.OuterLen - wire.DatagramLen - wire.TagLen) / wire.PartUnit * wire.PartUnit
 	if v.honest.send(n) {
@@ -100,13 +102,13 @@ func (v *gramVandal) sendHonest(n int) {
 	}
 }
 
-// number draws one that is right somewhere, or beyond, or wraps.
+// number draws a number that is right for some field, or out of range, or wraps.
 func (v *gramVandal) number() uint32 {
 	list := [...]uint32{0, 64, 128, 640, 1216, 1280, 2560, 3000, 3840, wire.MaxDatagram - 64, wire.MaxDatagram, wire.MaxDatagram + 64, 63, 1, 1 << 31, 1<<32 - 64, 1<<32 - 1}
 	return list[int(v.next())%len(list)]
 }
 
-// run plays the script, and looks after each frame at what became of it.
+// run plays the script, and checks the effect after each frame.
 func (v *gramVandal) run() {
 	for n := 0; len(v.script) > 0 && n < 2000; n++ {
 		switch k := v.next() % 32; {
@@ -115,7 +117,7 @@ func (v *gramVandal) run() {
 		case k == 1:
 			v.sendHonest(4 + int(v.next())*64)
 			v.pass(100 * time.Microsecond)
-		case k < 4: // one that is whole, in a few pieces
+		case k < 4: // a whole one, in a few pieces
 			v.whole()
 		default:
 			v.piece()
@@ -127,7 +129,7 @@ func (v *gramVandal) run() {
 	v.judge()
 }
 
-// piece sends one piece of a few datagrams that are under way, right in most of its fields.
+// piece sends one piece of a few unfinished datagrams, right in most of its fields.
 func (v *gramVandal) piece() {
 	d := wire.Datagram{ID: uint32(v.next() % 12), Offset: uint32(v.next()%6) * 640, Length: []uint32{2560, 2560, 2560, 3000, v.number()}[v.next()%5], Service: v.next() % 2}
 	n := []int{640, 640, 1280, 440, int(v.number()), 0}[v.next()%6]
@@ -140,7 +142,8 @@ func (v *gramVandal) piece() {
 	v.send(d, n, min(n, 1400), v.next())
 }
 
-// whole sends all pieces of a datagram, so that it comes unless others have used its id, or pushed it out.
+// whole sends all pieces of a datagram, so that it arrives unless others have used its id, or
+// pushed it out.
 func (v *gramVandal) whole() {
 	d := wire.Datagram{ID: uint32(v.next() % 12), Length: 64 + uint32(v.next())*20, Service: v.next() % 2}
 	for ; d.Offset < d.Length; d.Offset += 1280 {
@@ -148,7 +151,7 @@ func (v *gramVandal) whole() {
 	}
 }
 
-// send has the victim take a frame whose header says that it has size bytes, and which has n.
+// send hands the victim a frame whose header claims size bytes, and which has n.
 func (v *gramVandal) send(d wire.Datagram, size, n int, seed byte) {
 	frame := make([]byte, wire.OuterLen+wire.DatagramLen+n+wire.TagLen)
 	body := frame[wire.OuterLen:]
@@ -162,7 +165,7 @@ func (v *gramVandal) send(d wire.Datagram, size, n int, seed byte) {
 	v.frames++
 }
 
-// take is what the victim should make of a frame.
+// take computes the expected effect of a frame.
 func (g *gramModel) take(now clock.Time, d wire.Datagram, size int, payload []byte) {
 	end := uint64(d.Offset) + uint64(uint16(size))
 	switch {
@@ -219,7 +222,7 @@ func (g *gramModel) close(o *openGram) {
 	}
 }
 
-// pass lets time go by.
+// pass lets time pass.
 func (v *gramVandal) pass(d time.Duration) {
 	v.to.wake()
 	v.w.run(d)
@@ -230,7 +233,7 @@ func (v *gramVandal) pass(d time.Duration) {
 	}
 }
 
-// check holds what was handed over, and what is kept, against the model.
+// check compares the datagrams that were handed over, and those that are kept, with the model.
 func (v *gramVandal) check() {
 	v.t.Helper()
 	if len(v.came) != len(v.model.due) {
@@ -257,7 +260,7 @@ func (v *gramVandal) check() {
 	}
 }
 
-// judge looks at the counts, and whether the peer that keeps to the protocol has lost anything.
+// judge checks the counts, and that the honest peer has lost nothing.
 func (v *gramVandal) judge() {
 	v.t.Helper()
 	st, g := v.to.m.Stats(), &v.model
@@ -274,7 +277,7 @@ func (v *gramVandal) judge() {
 	v.w.check()
 }
 
-// What the fuzzer lives on must happen.
+// The events that the fuzzer depends on must happen.
 func TestDatagramsThatMakeNoSenseHarmNobodyElse(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 5))
 	var handed, malformed, incomplete, full, honest uint64
@@ -299,7 +302,8 @@ func TestDatagramsThatMakeNoSenseHarmNobodyElse(t *testing.T) {
 	}
 }
 
-// A flood from as many peers as there is room for leaves others their share, and is forgotten when nothing more of it comes.
+// A flood from as many peers as there is room for leaves others their share, and is forgotten
+// when it stops.
 func TestAFloodOfUnfinishedDatagramsIsCountedAndForgotten(t *testing.T) {
 	const peers = limits.DatagramsJoiningInAll/limits.DatagramsJoining + 3
 	w := newWorld(t, 11, weather{})

@@ -11,11 +11,11 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// hostileMember is a NIC that has the fabric key and a key that is trusted, and keeps to no rule.
-// Its victim is b, which has a session with a at the same time.
+// hostileMember is a NIC that has the fabric key and a trusted key, and keeps to no rule. Its
+// victim is b, which has a session with a at the same time.
 type hostileMember struct {
 	w       *world
-	a, b, c *node // c is what is left of the hostile one
+	a, b, c *node // c is the regular part of the hostile NIC
 	gate    *seal.Gate
 }
 
@@ -45,7 +45,7 @@ func (h *hostileMember) handshake(k wire.Kind, index uint32, body []byte) {
 	h.b.m.Receive(h.w.now, h.c.addr, b[:h.gate.Sign(b, wire.OuterLen+len(body), 0, nil)])
 }
 
-// hello sends a Hello whose Noise message is good, and whose payload is anything.
+// hello sends a Hello whose Noise message is good, and whose payload is arbitrary.
 func (h *hostileMember) hello(t *testing.T, pattern uint8, payload []byte) {
 	key := h.b.cfg.Security.Key.Public()
 	peer := &key
@@ -87,9 +87,10 @@ func (h *hostileMember) sealed(k wire.Kind, clear bool, body []byte) {
 	h.b.m.Receive(h.w.now, h.c.addr, b)
 }
 
-// FuzzHostileMember lets a NIC of the fabric, which has proved its key, say anything: bodies of
-// handshakes, payloads of good Noise messages, and bodies of sealed frames. Nothing may crash, what
-// the victim holds stays bounded, and its session with another NIC carries a message afterwards.
+// FuzzHostileMember lets a NIC of the fabric, which has proved its key, send anything: bodies of
+// handshakes, payloads of good Noise messages, and bodies of sealed frames. Nothing may crash,
+// the victim's memory stays bounded, and its session with another NIC carries a message
+// afterwards.
 func FuzzHostileMember(f *testing.F) {
 	noise := make([]byte, 192)
 	for _, h := range []wire.Handshake{

@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// told are the keys that a NIC has told, the newest last.
+// told holds the keys that a NIC has passed to Security.Keys, the newest last.
 type told []seal.KeyLog
 
 func (l *told) tell(k seal.KeyLog) {

@@ -153,8 +153,8 @@ type LossHandler interface {
 	Lost(e *Endpoint, r wire.Record)
 }
 
-// Module is the reliability layer of one NIC. It has no lock: only one goroutine may use it and
-// its endpoints concurrently, or the caller holds a lock around all of it (USNIC-57…60).
+// Module is the reliability layer of one NIC. It has no lock: a single goroutine uses it and its
+// endpoints, or the caller holds a lock around every call (USNIC-57…60).
 type Module struct {
 	cfg       Config
 	handler   Handler
@@ -173,7 +173,7 @@ type Module struct {
 	refusing  packets // the refusal that is being sent
 
 	hotel   *hotel.Hotel[*segment]  // retransmit timers; a run has one room
-	lodged  int                     // packets with such timers: in the hotel or about to return to it
+	lodged  int                     // packets with such timers: in the hotel or about to return
 	reserve int                     // how many of cfg.Rooms are for control and retransmissions
 	desk    *hotel.Hotel[*session]  // ACK and tail timers
 	night   *hotel.Hotel[*Endpoint] // session timers

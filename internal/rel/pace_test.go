@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A line of 1 Gbit/s with a queue of 40 frames in front of it, 200 µs there and back.
+// shallow moves megabytes over a line of 1 Gbit/s with a queue of 40 frames in front of it and a
+// round trip of 200 µs.
 func shallow(t *testing.T, megabytes int) (w *world, st Stats, most int) {
 	t.Helper()
 	w = newWorld(t, 7, weather{delay: 100 * time.Microsecond, nsPerByte: 8, buffer: 40})
@@ -20,7 +21,7 @@ func shallow(t *testing.T, megabytes int) (w *world, st Stats, most int) {
 	sends, paced := a.m.Stats().ChunkSends+a.m.Stats().Resends, false
 	w.runUntil(60*time.Second, "the transfer", func() bool {
 		n := a.m.Stats().ChunkSends + a.m.Stats().Resends
-		if paced { // it was before the step that has just been made
+		if paced { // paced before the last step
 			most = max(most, int(n-sends))
 		}
 		sends, paced = n, e.Up() && w.now < e.congestion.pacedUntil && e.congestion.rate > 0
@@ -45,7 +46,7 @@ func TestAShortQueueOnTheWayIsNotFloodedAgainAndAgain(t *testing.T) {
 	}
 }
 
-// met are two nodes with an open session.
+// met returns two nodes with an open session.
 func met(t *testing.T) (*world, *Endpoint) {
 	t.Helper()
 	w := newWorld(t, 7, weather{})
@@ -90,7 +91,7 @@ func TestAPacedPathIsSentAThirdMoreThanArrives(t *testing.T) {
 	}
 }
 
-// What is held back twice waits for the earlier instant, and then for the later one.
+// A retransmission that is held back twice waits for the earlier instant, then for the later one.
 func TestARetransmissionStaysHeldWhenWhatWasHeldBesideItIsLetGo(t *testing.T) {
 	w, e := met(t)
 	m, out := e.m, w.nodes[0]
@@ -116,7 +117,8 @@ func TestARetransmissionStaysHeldWhenWhatWasHeldBesideItIsLetGo(t *testing.T) {
 	}
 }
 
-// However many retransmissions are held back, Progress names a later time once all have been looked at, so that its caller can wait.
+// However many retransmissions are held back, Progress returns a later time once all have been
+// looked at, so that its caller can wait.
 func TestManyRetransmissionsThatAreHeldBackKeepNobodyAwake(t *testing.T) {
 	w, e := met(t)
 	m, out := e.m, w.nodes[0]

@@ -10,12 +10,13 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// narrow has frames longer than n bytes vanish, without a word.
+// narrow makes frames longer than n bytes vanish silently.
 func (w *world) narrow(n int) {
 	w.filter = func(_, _ *node, frame []byte) bool { return len(frame) <= n }
 }
 
-// narrowPair are two modules that probe their path, with traffic from the first to the second.
+// narrowPair returns two modules that probe their path, with traffic from the first to the
+// second.
 func narrowPair(t *testing.T, seed uint64, wt weather, mtu, shorts int, longs []int) (w *world, tr *traffic) {
 	t.Helper()
 	w = newWorld(t, seed, wt)
@@ -69,7 +70,7 @@ func TestANarrowPathIsFoundByFramesThatArrive(t *testing.T) {
 	}
 }
 
-// What was under way has its length, and arrives all the same.
+// Segments in flight keep their length, and arrive all the same.
 func TestAPathMayBecomeNarrowAtAnyTime(t *testing.T) {
 	for _, wt := range []weather{{}, {loss: 0.05}, {loss: 0.2, dup: 0.1, reorder: 0.2, jitter: time.Millisecond, corrupt: 0.02}} {
 		for seed := range uint64(4) {
@@ -105,7 +106,7 @@ func TestAPathMayBecomeNarrowAtAnyTime(t *testing.T) {
 	}
 }
 
-// newTrafficBack is traffic the other way between the same two.
+// newTrafficBack is traffic in the opposite direction between the same two.
 func newTrafficBack(tr *traffic) *traffic { return newTraffic(tr.to, tr.from, tr.shorts, tr.longs) }
 
 func TestAPathThatIsWideAgainIsUsedInFull(t *testing.T) {
@@ -115,7 +116,8 @@ func TestAPathThatIsWideAgainIsUsedInFull(t *testing.T) {
 	w.runUntil(time.Second, "all messages", tr.finished)
 	w.run(time.Second)
 	w.filter = nil
-	tr.e.Watch(+1) // the path of a peer that nothing waits for is not probed
+	// The path of a peer on which nothing is pending is not probed.
+	tr.e.Watch(+1)
 	tr.from.wake()
 	w.runUntil(2*limits.PathRaise, "the whole MTU", func() bool { size, goal, _ := tr.e.FrameLengths(); return size == goal })
 	if s := tr.from.m.Stats(); s.PathsNarrowed != 1 || s.PathsWidened != 1 {
@@ -123,7 +125,7 @@ func TestAPathThatIsWideAgainIsUsedInFull(t *testing.T) {
 	}
 }
 
-// Loss that does not go by length makes frames short for a moment at the most.
+// Loss that does not depend on length makes frames short for a moment at most.
 func TestRandomLossIsNotTakenForANarrowPath(t *testing.T) {
 	narrow := 0
 	for seed := range uint64(20) {
@@ -141,7 +143,7 @@ func TestRandomLossIsNotTakenForANarrowPath(t *testing.T) {
 	}
 }
 
-// A peer that says nothing for a while says nothing about lengths.
+// A peer that is silent for a while says nothing about lengths.
 func TestASilentPeerDoesNotMakeItsPathNarrow(t *testing.T) {
 	w, tr := narrowPair(t, 1, weather{}, 1472, 0, nil)
 	tr.e.Connect(w.now)
@@ -165,7 +167,7 @@ func TestASilentPeerDoesNotMakeItsPathNarrow(t *testing.T) {
 	}
 }
 
-// A record of the owner's may be longer than the path carries: its owner may have made it for several peers.
+// A record may be longer than the path carries: its owner may have made it for several peers.
 func TestRecordsThatAreLongerThanThePathGoInParts(t *testing.T) {
 	w, tr := narrowPair(t, 1, weather{loss: 0.1}, 8972, 0, nil)
 	w.narrow(1000)
@@ -189,7 +191,7 @@ func TestRecordsThatAreLongerThanThePathGoInParts(t *testing.T) {
 	w.quiet()
 }
 
-// Parts of segments that never become whole take a bounded place, and make nothing else fail.
+// Parts of segments that never become whole take bounded memory, and make nothing else fail.
 func TestPartsThatNeverMakeAWholeAreBounded(t *testing.T) {
 	w, tr := narrowPair(t, 1, weather{}, 1472, 50, nil)
 	tr.pump()
@@ -221,7 +223,8 @@ func TestPartsThatNeverMakeAWholeAreBounded(t *testing.T) {
 	w.check()
 }
 
-// A peer that begins too many segments in parts loses its own oldest one, and none of another peer's.
+// A peer that begins too many segments in parts loses its own oldest one, and none of another
+// peer.
 func TestPartsOfOnePeerTakeNoRoomOfAnothers(t *testing.T) {
 	w, a, b, _ := joined(t, nil)
 	c := w.add(3, nil)
@@ -237,8 +240,9 @@ func TestPartsOfOnePeerTakeNoRoomOfAnothers(t *testing.T) {
 	}
 }
 
-// A piece that has come in parts may come once more in one frame, when its path has become wide again. It is not taken for a new one, though it is
-// what was expected before the parts came.
+// A piece that has arrived in parts may arrive once more in one frame, when its path has become
+// wide again. It is not taken for a new one, though it was the expected one before the parts
+// arrived.
 func TestAPieceThatHasComeInPartsIsNotTakenAgainWhole(t *testing.T) {
 	w, a, b, e := joined(t, nil)
 	b.places = func(uint64) bool { return true }

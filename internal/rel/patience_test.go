@@ -11,7 +11,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Silence of a peer that was not asked for anything is not held against it: neither idle time before a Watch …
+// The silence of a peer does not count while it was not asked anything: neither idle time before
+// a Watch …
 func TestAPeerWatchedAfterALongIdleTimeIsAskedFirst(t *testing.T) {
 	w, a, _, e := joined(t, nil)
 	w.run(time.Hour)
@@ -38,7 +39,7 @@ func TestOwnAbsenceIsNotThePeersSilence(t *testing.T) {
 	w.quiet()
 }
 
-// Nor does an attempt at a session end by it: no Hello went out meanwhile.
+// Nor does an attempt at a session end by it: no Hello left meanwhile.
 func TestAnAttemptOutlastsOwnAbsence(t *testing.T) {
 	w := newWorld(t, 5, weather{})
 	a, b := w.add(1, nil), w.add(2, nil)
@@ -79,7 +80,8 @@ func TestAShortPatienceStillTriesSeveralTimes(t *testing.T) {
 	}
 }
 
-// What ends with one peer may have the owner wait for another, in the middle of a Progress, behind the look at what is newly watched.
+// The end of one peer may cause the owner to wait for another, in the middle of a Progress,
+// after its look at the newly watched endpoints.
 func TestAPeerThatIsWatchedWithinAProgressIsLookedAfter(t *testing.T) {
 	w, a, b, e := joined(t, nil)
 	c := w.add(3, nil)
@@ -99,7 +101,8 @@ func TestAPeerThatIsWatchedWithinAProgressIsLookedAfter(t *testing.T) {
 	w.runUntil(10*time.Second, "the end of both", func() bool { return len(a.downs) == 2 })
 }
 
-// The hotel's last rooms are for control and retransmissions; a sender that finds none free waits and goes on.
+// The hotel's last rooms are for control and retransmissions; a sender that finds none free
+// waits and continues.
 func TestAFullHotelDelaysAndLosesNothing(t *testing.T) {
 	w := newWorld(t, 3, weather{loss: 0.05})
 	const rooms = 2 * limits.RoomReserve
@@ -130,7 +133,8 @@ func TestAFullHotelDelaysAndLosesNothing(t *testing.T) {
 	}
 }
 
-// Several senders share one receiver's socket buffer, and it is polled seldom: much is thrown away, all arrives.
+// Several senders share one receiver's socket buffer, and it is polled seldom: much is thrown
+// away, all arrives.
 func TestManySendersOneSmallSocket(t *testing.T) {
 	w := newWorld(t, 1, weather{nsPerByte: 0.8, socket: 208 << 10})
 	to := w.add(1, nil)

@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// What waits on a queue leaves it: in time, in its order, and not all at once.
+// Frames and segments that wait on a queue leave it: in time, in order, and not all at once.
 
 func TestWhatTheDriverDidNotTakeLeavesWithALaterPoll(t *testing.T) { // USNIC-18
 	w, a, b, e := joined(t, nil)
@@ -29,7 +29,7 @@ func TestAPollSendsAFewSegmentsAgain(t *testing.T) { // USNIC-20
 	const lost = 3 * limits.ResendsPerPoll
 	a.watch(func(s sighting) bool { return s.kind == wire.KindData })
 	for i := range lost {
-		a.frag(e, wire.Command, payload(i, 1200)) // one does not share a frame with the next
+		a.frag(e, wire.Command, payload(i, 1200)) // it shares no frame with the next
 	}
 	a.poll()
 	if n := e.live.flight.n; n < lost {

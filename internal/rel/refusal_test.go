@@ -17,8 +17,8 @@ func (n *node) givesUp(e *Endpoint, text string) {
 	n.wake()
 }
 
-// The refusal is lost several times, and the pieces that were on their way when it was made are not: a hears of the refusal before it has
-// the fragment back.
+// The refusal is lost several times, and the pieces that were in flight when it was made are
+// not. a gets the refusal before it has the fragment back.
 func TestARefusalIsHeardBeforeTheRestOfItsFragmentIsAcknowledged(t *testing.T) {
 	w, a, b, e := joined(t, nil)
 	back := b.m.Endpoint(1)
@@ -57,7 +57,8 @@ func TestARefusalIsHeardBeforeTheRestOfItsFragmentIsAcknowledged(t *testing.T) {
 	w.quiet()
 }
 
-// What was not acknowledged because of a refusal is acknowledged as soon as the peer has that: it need not send anything again to find out.
+// Segments that were not acknowledged because of a refusal are acknowledged as soon as the peer
+// has the refusal: it need not retransmit to find out.
 func TestWhatCameBehindARefusalIsAcknowledgedOnceThatIs(t *testing.T) {
 	w, a, b, e := joined(t, nil)
 	b.bytesOf()

@@ -9,7 +9,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// reply is a frame as a program in the driver of a NIC makes it, by the keys that the NIC has of the session.
+// reply returns a frame as a program in the driver of a NIC makes it, by the keys that the NIC
+// has of the session.
 func reply(k DriverKeys, kind wire.Kind, counter uint64, payload []byte) []byte {
 	n := wire.OuterLen + wire.DatagramLen + len(payload)
 	b := make([]byte, n+wire.TagLen)
@@ -21,7 +22,8 @@ func reply(k DriverKeys, kind wire.Kind, counter uint64, payload []byte) []byte 
 	return b
 }
 
-// What a program in a peer's driver sends counts by itself: it neither spends the engine's counters nor is held against them.
+// Frames of a program in a peer's driver have their own counters: they neither use up the
+// engine's counters nor are judged by them.
 func TestFramesOfAPeersDriverHaveCountersOfTheirOwn(t *testing.T) {
 	w := newWorld(t, 5, weather{})
 	a, b := w.add(1, nil), w.add(2, nil)
@@ -47,7 +49,8 @@ func TestFramesOfAPeersDriverHaveCountersOfTheirOwn(t *testing.T) {
 	if !ok || keys.Index != mine.ReplyIndex&^wire.ResidentBit || keys.Cookie != mine.ReplyCookie || keys.ReplyIndex != mine.Index|wire.ResidentBit || keys.Most < 1000 {
 		t.Fatalf("%+v and %+v, %v", keys, mine, ok)
 	}
-	for range 10 { // the engine's counters are beyond those of the driver now
+	// The engine's counters exceed those of the driver now.
+	for range 10 {
 		g.send(100)
 		w.run(time.Millisecond)
 	}
@@ -59,11 +62,11 @@ func TestFramesOfAPeersDriverHaveCountersOfTheirOwn(t *testing.T) {
 	for _, frame := range [][]byte{
 		reply(keys, wire.KindDatagram, 1, []byte("one")),
 		reply(keys, wire.KindDatagram, 1, []byte("one")), // again
-		reply(keys, wire.KindDatagram, 3, []byte("tri")), // and one
-		reply(keys, wire.KindDatagram, 2, []byte("two")), // that it has overtaken
+		reply(keys, wire.KindDatagram, 3, []byte("tri")), // and one …
+		reply(keys, wire.KindDatagram, 2, []byte("two")), // … that it has overtaken
 		reply(keys, wire.KindDatagram, 2, []byte("two")), // again
 		damaged, //
-		reply(keys, wire.KindGoodbye, 8, []byte("end")), // which only the engine says
+		reply(keys, wire.KindGoodbye, 8, []byte("end")), // only the engine sends these
 		reply(keys, wire.KindDatagram, 7, []byte("all!")[:3]),
 	} {
 		a.m.Receive(w.now, from, frame)
@@ -84,7 +87,7 @@ func TestFramesOfAPeersDriverHaveCountersOfTheirOwn(t *testing.T) {
 	if e.live.acks != heard {
 		t.Error("the driver's counters are taken for the engine's in acknowledgements")
 	}
-	for range 10 { // and the engine's go on
+	for range 10 { // and the engine's continue
 		g.send(100)
 		w.run(time.Millisecond)
 	}
@@ -110,7 +113,7 @@ func plainPair(t *testing.T) (w *world, a, b *node, ea, eb *Endpoint) {
 	return w, a, b, ea, eb
 }
 
-// forge is a datagram as anybody can make it who has seen a plain one of the same session.
+// forge returns a datagram that an eavesdropper can make after a plain one of the same session.
 func forge(s *session, counter uint64, service uint8, payload string) []byte {
 	n := wire.OuterLen + wire.DatagramLen + len(payload)
 	b := make([]byte, n+wire.TagLen)

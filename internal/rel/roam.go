@@ -67,7 +67,7 @@ func (m *Module) sendRoam(s *session, out Frames) bool {
 	return true
 }
 
-// echoed takes the answer to a probe. If it is the answer of the new address, and comes from
+// echoed takes the answer to a probe. If it answers the probe of the new address, and comes from
 // there, the peer is there.
 func (m *Module) echoed(now clock.Time, s *session, from netip.AddrPort, id uint64) {
 	if r := s.roams; r != nil && id == r.id && from == r.addr {

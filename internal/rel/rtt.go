@@ -71,8 +71,8 @@ func (r *roundTrip) patience(ackDelay time.Duration) time.Duration {
 	return r.smooth + max(4*r.vary+ackDelay, limits.LeastLateness)
 }
 
-// tailAfter returns after how much silence since the last transmission the tail counts as lost;
-// 0 if unknown yet. Each probe in a row waits twice as long.
+// tailAfter returns how long silence must last after the last transmission for the tail to count
+// as lost; 0 if that is unknown yet. Each probe in a row waits twice as long.
 func (r *roundTrip) tailAfter(ackDelay time.Duration, probes int) time.Duration {
 	if r.smooth == 0 {
 		return 0

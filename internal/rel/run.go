@@ -16,9 +16,9 @@ import (
 //	numbers    ·   ·   ·   ·   ·      7   8   9  10  11   ──────►     7   8     9    10  11
 //	counters   ·   ·   ·   ·   ·     40  41  42  43  44              40  41    42    43  44
 //
-// If the network treats its packets differently, it is parted there. So a segment is either
-// acknowledged, or gets shorter from the front as its first packets are; and a retransmission is
-// always a single packet.
+// If the network treats two neighbours in a run differently, the run is parted between them. So
+// a segment is acknowledged whole, or loses its first packets as they are acknowledged; and a
+// retransmission is always a single packet.
 
 // split makes the first n packets of run g a separate segment, that is in no list, and leaves g
 // the rest.

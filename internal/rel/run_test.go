@@ -7,7 +7,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// countPieces counts how often each data frame of a fragment is sent, by its piece, and loses some the first time.
+// countPieces counts how often each data frame of a fragment is sent, by its piece, and loses
+// some the first time.
 func countPieces(w *world, lose map[int]bool) map[int]int {
 	sent := map[int]int{}
 	w.filter = func(from, to *node, frame []byte) bool {
@@ -27,11 +28,12 @@ func countPieces(w *world, lose map[int]bool) map[int]int {
 	return sent
 }
 
-// Frames of a run are lost, acknowledged and sent again as if each had been sent by itself, wherever it breaks.
+// Frames of a run are lost, acknowledged and retransmitted as if each had been sent separately,
+// wherever it breaks.
 func TestOfARunOnlyWhatIsLostIsSentAgain(t *testing.T) {
 	for _, lose := range []map[int]bool{{}, {0: true}, {39: true}, {7: true, 8: true, 20: true}, {0: true, 1: true, 2: true, 38: true, 39: true}} {
 		w, a, b, e := joined(t, nil)
-		w.run(time.Millisecond) // the path's length is known, and so is a round trip
+		w.run(time.Millisecond) // the path's length and a round trip are known
 		sent := countPieces(w, lose)
 		f := chunks(1, 40*e.PieceLen(wire.TypeChunk))
 		if n := e.Post(w.now, f, 100); n != 40 || e.channels[wire.Data].queue.head.frames != 40 {
@@ -61,7 +63,8 @@ func TestOfARunOnlyWhatIsLostIsSentAgain(t *testing.T) {
 	}
 }
 
-// What there is no room for in the window, or in the hotel, stays queued behind the part of the run that has left.
+// Packets for which the window, or the hotel, has no room stay queued after the part of the run
+// that has left.
 func TestARunLeavesAsFarAsThereIsRoom(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"rooms":  func(c *Config) { c.Rooms = 64 },
@@ -89,7 +92,8 @@ func TestARunLeavesAsFarAsThereIsRoom(t *testing.T) {
 	}
 }
 
-// A run that is withdrawn while it is under way keeps the numbers of its frames, as single ones do.
+// A run that is withdrawn while it is in flight keeps the numbers of its frames, as single
+// frames do.
 func TestAWithdrawnRunLeavesNoGap(t *testing.T) {
 	w, a, b, e := joined(t, nil)
 	w.run(time.Millisecond)

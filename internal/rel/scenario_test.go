@@ -14,12 +14,13 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// TestScenarios runs the scripts in testdata/scenarios. Each line of a script's output is a frame or an event:
+// TestScenarios runs the scripts in testdata/scenarios. Each line of a script's output is a
+// frame or an event:
 //
 //	time since the last command, sender → receiver, what; ✗ marks a frame that the network lost
 //
-// Sequence numbers are shown from 0, whatever the session's first one is. `go test -run Scenarios -rewrite` writes the
-// output anew.
+// Sequence numbers are shown from 0, whatever the session's first one is. `go test -run
+// Scenarios -rewrite` writes the output anew.
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
 		s := &scenario{first: map[[2]int][wire.Spaces]wire.Seq{}}
@@ -39,9 +40,11 @@ type scenario struct {
 	w     *world
 	out   strings.Builder
 	start clock.Time
-	first map[[2]int][wire.Spaces]wire.Seq // by sender and receiver: of the session that the last hello told of
-	drops []string                         // descriptions of frames to lose, each once; "*" at the end loses all that begin so
-	kept  []kept                           // every frame that was sent
+	// By sender and receiver: of the session that the last Hello announced.
+	first map[[2]int][wire.Spaces]wire.Seq
+	// Descriptions of frames to lose, each once; with "*" at the end, all frames that begin so.
+	drops []string
+	kept  []kept // every frame that was sent
 	frags map[string]*Fragment
 	count int
 	mute  bool
@@ -179,7 +182,7 @@ func (s *scenario) world(d *datadriven.TestData) {
 	s.w.filter = s.frame
 }
 
-// listen prints what n's owner is told.
+// listen prints the calls to n's owner.
 func (s *scenario) listen(n *node) {
 	id := n.cfg.NIC
 	n.onUp = func(e *Endpoint) { s.printf("%d: up with %d, incarnation %d", id, e.NIC(), e.Incarnation()) }
@@ -228,7 +231,7 @@ func (s *scenario) frame(from, to *node, frame []byte) bool {
 	return arrives
 }
 
-// describe tells what is in a frame.
+// describe returns the contents of a frame as text.
 func (s *scenario) describe(from, to *node, frame []byte) string {
 	o, body, err := wire.ParseOuter(frame)
 	if err != nil {
@@ -296,7 +299,7 @@ func (s *scenario) describe(from, to *node, frame []byte) string {
 	return head
 }
 
-// describeHandshake tells what can be read of a handshake frame.
+// describeHandshake returns the readable contents of a handshake frame as text.
 func describeHandshake(o wire.Outer, body []byte) string {
 	h, err := wire.ParseHandshake(body)
 	switch {
@@ -317,8 +320,8 @@ func phaseOf(o wire.Outer) string {
 	return ""
 }
 
-// unsealed is the body of a frame that its sender has just sealed; nil if the sender has no such
-// session.
+// unsealed returns the body of a frame that its sender has just sealed; nil if the sender has no
+// such session.
 func (s *scenario) unsealed(from, to *node, o wire.Outer, frame []byte) []byte {
 	e := from.m.Endpoint(to.cfg.NIC)
 	if e == nil || e.live == nil || e.live.sealed == nil || e.live.packets.index != o.Index {
@@ -335,7 +338,7 @@ func (s *scenario) unsealed(from, to *node, o wire.Outer, frame []byte) []byte {
 	return f[wire.OuterLen : len(f)-wire.TagLen]
 }
 
-// acks tells of the acknowledgements that a frame carries, if it acknowledges anything.
+// acks returns the acknowledgements in a frame as text, if it acknowledges anything.
 func (s *scenario) acks(flags uint8, ack, first [wire.Spaces]wire.Seq) string {
 	text := ""
 	for i := range wire.Space(wire.Spaces) {
@@ -346,7 +349,8 @@ func (s *scenario) acks(flags uint8, ack, first [wire.Spaces]wire.Seq) string {
 	return text
 }
 
-// send: FROM TO TEXT…, one short message per text. Arguments after: data sends in the data space; control as control.
+// send: FROM TO TEXT…, one short message per text. Arguments after them: data sends in the data
+// space; control as control.
 func (s *scenario) send(d *datadriven.TestData) {
 	a, b := s.node(d, 0), s.node(d, 1)
 	e := a.m.Endpoint(b.cfg.NIC)
@@ -412,8 +416,8 @@ func (s *scenario) run(d *datadriven.TestData) {
 	s.mute = false
 }
 
-// inject: what the input describes, the last such frame sent, arrives once more. Arguments change it first: flip damages a
-// byte, elsewhere=N has it come from node N's address.
+// inject: the last frame sent that fits the input arrives once more. Arguments change it first:
+// flip damages a byte, elsewhere=N makes it arrive from node N's address.
 func (s *scenario) inject(d *datadriven.TestData) {
 	want := strings.TrimSpace(d.Input)
 	for i := len(s.kept) - 1; i >= 0; i-- {

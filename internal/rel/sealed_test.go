@@ -13,7 +13,7 @@ import (
 
 var testFabric = trust.FabricKey{1, 2, 3, 4, 5, 6, 7, 8, 9}
 
-// sealAs makes a node's link sealed, with a key of its own.
+// sealAs makes a node's link sealed, with its own key.
 func sealAs(i int, change func(*Security)) func(*Config) {
 	return func(c *Config) {
 		c.Security = &Security{Key: trust.PrivateKey{8: byte(i), 9: 77}, Fabric: []trust.FabricKey{testFabric}}
@@ -28,7 +28,7 @@ func fast(s *Security) {
 	s.Pace = Pace{Phase: seal.Pace{Frames: 40, Time: 5 * time.Millisecond}, RenewAfter: 50 * time.Millisecond}
 }
 
-// uses looks that no key is used twice with one counter.
+// uses checks that no key is used twice with one counter.
 type uses map[any]map[uint64]bool
 
 func (u uses) witness(t *testing.T) func(any, uint64) {
@@ -146,8 +146,8 @@ func TestCrossingHandshakesLoseNoMessage(t *testing.T) {
 	}
 }
 
-// The NIC with the lower id has its session open, and its last message is lost. The other one goes
-// on calling.
+// The NIC with the lower id has its session open, and its last message is lost. The other NIC
+// keeps calling.
 func TestACallThatCrossesDoesNotEndTheSessionThatItsPeerHasOpened(t *testing.T) {
 	for lost := 1; lost <= 3; lost++ {
 		w := newWorld(t, 1, weather{delay: time.Millisecond})
@@ -155,7 +155,8 @@ func TestACallThatCrossesDoesNotEndTheSessionThatItsPeerHasOpened(t *testing.T) 
 		ea, eb := a.open(b), b.open(a)
 		left := lost
 		w.filter = func(from, to *node, frame []byte) bool {
-			if from == a && wire.Kind(frame[0]&0xf) != wire.KindHello && left > 0 { // the last message and what follows it
+			// The last message of the handshake, and the frames after it.
+			if from == a && wire.Kind(frame[0]&0xf) != wire.KindHello && left > 0 {
 				if wire.Kind(frame[0]&0xf) == wire.KindFinish {
 					left--
 				}
@@ -205,7 +206,7 @@ func TestHellosInThePeersNameKeepNobodyFromIt(t *testing.T) {
 	low, high := w.add(1, sealAs(1, nil)), w.add(2, sealAs(2, nil))
 	gate := seal.NewGate([]trust.FabricKey{testFabric}, high.cfg.Secrets)
 	n := uint32(0)
-	spoof := func() { // a holder of the fabric key, which has no key that is trusted
+	spoof := func() { // a holder of the fabric key, without a trusted key
 		n++
 		hs := seal.Initiate(seal.NewIdentity(trust.PrivateKey{8: 9, 9: 9}), nil, high.m.handshake(0))
 		h := low.m.introduce(&session{index: n})
@@ -358,7 +359,7 @@ func TestANICWithTheKeyOfAnotherIsNotBelieved(t *testing.T) {
 	for _, initiator := range []int{0, 1} {
 		w := newWorld(t, 1, weather{})
 		a, thief := w.add(1, sealAs(1, nil)), w.add(2, sealAs(3, nil))
-		w.keys[2] = trust.PrivateKey{8: 2, 9: 77}.Public() // NIC 2 is another
+		w.keys[2] = trust.PrivateKey{8: 2, 9: 77}.Public() // NIC 2 is another one
 		ea, et := a.open(thief), thief.open(a)
 		[]*Endpoint{ea, et}[initiator].Connect(w.now)
 		a.wake()
@@ -399,7 +400,8 @@ func TestAPeerThatIsTrustedNoMoreCannotStayByNotAnsweringProbes(t *testing.T) {
 	a.wake()
 	w.runUntil(time.Second, "the session", func() bool { return ea.Up() && eb.Up() })
 	a.vouch = func(uint64, trust.PublicKey, []byte) error { return fmt.Errorf("expired") }
-	w.filter = func(from, to *node, frame []byte) bool { // the peer answers neither probes nor offers
+	// The peer answers neither probes nor offers.
+	w.filter = func(from, to *node, frame []byte) bool {
 		k := wire.Kind(frame[0] & 0xf)
 		return from != b || k != wire.KindProbeReply && k != wire.KindRekey
 	}
@@ -566,7 +568,8 @@ func TestOneAddressThatFloodsLeavesRoomForNewcomers(t *testing.T) {
 	w := newWorld(t, 1, weather{delay: 100 * time.Microsecond})
 	b, late := w.add(1, sealAs(1, nil)), w.add(2, sealAs(2, nil))
 	gate := seal.NewGate([]trust.FabricKey{testFabric}, b.cfg.Secrets)
-	var frames [][]byte // of a holder of the fabric key, which receives at its address and has the cookie
+	// The sender has the fabric key, receives at its address and has the cookie.
+	var frames [][]byte
 	for i := range 2000 {
 		hs := seal.Initiate(seal.NewIdentity(trust.PrivateKey{8: 9, 9: 9}), nil, b.m.handshake(0))
 		h := late.m.introduce(&session{index: uint32(i + 1)})

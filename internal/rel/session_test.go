@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// joined is two nodes with a session.
+// joined returns two nodes with a session.
 func joined(t *testing.T, change func(*Config)) (w *world, a, b *node, e *Endpoint) {
 	t.Helper()
 	w = newWorld(t, 5, weather{})
@@ -27,7 +27,7 @@ func joined(t *testing.T, change func(*Config)) (w *world, a, b *node, e *Endpoi
 	return w, a, b, e
 }
 
-// hello is a Hello as NIC id at its own address would send it.
+// helloFrame returns a Hello as NIC id at its own address would send it.
 func helloFrame(id uint64, incarnation, counter uint64, change func(*wire.Hello)) []byte {
 	h := wire.Hello{MinVersion: 1, MaxVersion: 1, Index: uint32(id) | 1<<20, NIC: id, Incarnation: incarnation, Cookie: id, MTUCommand: 1472,
 		MTUData: 1472, WinCommand: 4096, WinData: 4096, ReceiveCapacity: 1 << 20}
@@ -68,7 +68,8 @@ func TestAFloodOfHellosIsBounded(t *testing.T) {
 
 func TestAForgedHelloChangesNothing(t *testing.T) {
 	w, a, b, e := joined(t, nil)
-	// The forger knows everything but the answers: they go to the real node 1, which has not asked.
+	// The forger knows everything except the answers: they go to the real node 1, which has not
+	// asked.
 	for i := range uint64(100) {
 		b.m.Receive(w.now, a.addr, helloFrame(1, 99, 1000+i, func(h *wire.Hello) { h.Index += uint32(i) }))
 		b.wake()
@@ -87,10 +88,11 @@ func TestAForgedHelloChangesNothing(t *testing.T) {
 	w.check()
 }
 
-// Whatever knows a NIC's id can say hello in its name, with any incarnation and packet counter.
+// A host that knows a NIC's id can send a Hello in its name, with any incarnation and packet
+// counter.
 func TestForgedHellosKeepNoNICOut(t *testing.T) {
 	elsewhere := netip.MustParseAddrPort("10.9.9.9:7")
-	for _, from := range []netip.AddrPort{elsewhere, address(2)} { // of which the second must be spoofed
+	for _, from := range []netip.AddrPort{elsewhere, address(2)} { // the second must be spoofed
 		for _, attempts := range [][]int{{0}, {1}, {0, 1}} {
 			w := newWorld(t, 5, weather{})
 			a, b := w.add(1, nil), w.add(2, nil)
@@ -125,7 +127,8 @@ func TestForgedHellosKeepNoNICOut(t *testing.T) {
 	}
 }
 
-// A peer that was answered is up, whatever comes in its name before its first frame: a Hello that is forged, or late.
+// A peer that was answered is up, whatever arrives in its name before its first frame: a Hello
+// that is forged, or late.
 func TestAHelloTakesNothingFromAHalfOpenSession(t *testing.T) {
 	for name, late := range map[string][]byte{
 		"of a later life":    helloFrame(1, 99, 1, nil),
@@ -147,7 +150,7 @@ func TestAHelloTakesNothingFromAHalfOpenSession(t *testing.T) {
 	}
 }
 
-// A session that was set aside for a newer one is over when that has opened.
+// A session that was set aside for a newer one is over when the newer one has opened.
 func TestASessionIsNotConfirmedWhenANewerOneHasOpened(t *testing.T) {
 	w := newWorld(t, 5, weather{})
 	a, b := w.add(1, nil), w.add(2, nil)
@@ -179,7 +182,8 @@ func TestASessionIsNotConfirmedWhenANewerOneHasOpened(t *testing.T) {
 	w.check()
 }
 
-// A NIC that has moved opens the session from where it is, while its peer still says hello to where it was.
+// A NIC that has moved opens the session from its new address, while its peer still sends Hellos
+// to the old one.
 func TestANICIsFoundWhereItSaysHello(t *testing.T) {
 	w := newWorld(t, 5, weather{})
 	a, b := w.add(1, nil), w.add(2, nil)
@@ -204,7 +208,7 @@ func TestANICIsFoundWhereItSaysHello(t *testing.T) {
 	w.check()
 }
 
-// … also if it is named elsewhere while its first Hello has no answer.
+// … also if its address is changed while its first Hello has no answer.
 func TestAnAttemptGoesOnWhereTheNICIsNow(t *testing.T) {
 	w := newWorld(t, 5, weather{})
 	a, b := w.add(1, nil), w.add(2, nil)
@@ -252,7 +256,7 @@ func TestANICOfAnotherVersionIsToldOurs(t *testing.T) {
 	a.wake()
 	w.run(time.Millisecond)
 
-	// Node 2 is of a later time: its answer to our Hello says so.
+	// Node 2 has a later version: its answer to our Hello says so.
 	b := make([]byte, 200)
 	answer := wire.Hello{MinVersion: 2, MaxVersion: 3, Index: 7, NIC: 2, MTUCommand: 1472, MTUData: 1472, WinCommand: 1, WinData: 1,
 		EchoIncarnation: 1, EchoCounter: 1}
@@ -286,7 +290,7 @@ func TestANICThatTakesOnlyTinyFramesIsRefused(t *testing.T) {
 	}
 }
 
-// loser is an owner that wants to hear of what was lost.
+// loser is an owner that is told of lost records.
 type loser struct {
 	*node
 	lost []string
@@ -358,7 +362,8 @@ func TestARestartAtAnotherAddressIsFollowed(t *testing.T) {
 	}
 }
 
-// A host's clock has gone back, and what the NIC keeps from one life to the next is lost.
+// A host's clock has gone back, and the data that the NIC keeps from one life to the next is
+// lost.
 func TestANICWhoseIncarnationHasGoneBackIsTold(t *testing.T) {
 	w, a, b, _ := joined(t, nil)
 	a.dead = true
@@ -389,8 +394,8 @@ func TestANICWhoseIncarnationHasGoneBackIsTold(t *testing.T) {
 	w.check()
 }
 
-// A peer that acknowledges nothing and keeps asking makes the control backlog grow; Control never says no, and the peer
-// is cut off.
+// A peer that acknowledges nothing and keeps asking makes the control backlog grow. Control
+// never refuses, and the peer is cut off.
 func TestControlIsNeverRefusedAndItsBacklogBounded(t *testing.T) {
 	w, a, b, e := joined(t, nil)
 	b.dead = true
@@ -413,7 +418,7 @@ func TestControlIsNeverRefusedAndItsBacklogBounded(t *testing.T) {
 	w.quiet()
 }
 
-// A notice may be left out, so that no number of them cuts a peer off that is silent for a while.
+// A notice may be left out, so no number of notices cuts off a peer that is silent for a while.
 func TestNoticesTakeHalfOfTheBacklog(t *testing.T) {
 	w, a, b, e := joined(t, nil)
 	b.asleep = w.now.Add(50 * time.Millisecond)
@@ -535,7 +540,8 @@ func TestGoodbyeEndsBothSides(t *testing.T) {
 	}
 }
 
-// A frame of a peer that has said goodbye may come late. It is no reason to set about a session with it.
+// A frame of a peer that has said goodbye may arrive late. It does not cause an attempt at a
+// session.
 func TestALateFrameOfAPeerThatHasSaidGoodbyeIsNotAnswered(t *testing.T) {
 	w, a, b, _ := joined(t, nil)
 	var late []byte
@@ -559,7 +565,8 @@ func TestALateFrameOfAPeerThatHasSaidGoodbyeIsNotAnswered(t *testing.T) {
 	}
 }
 
-// An attempt of rel's own, to call a peer back, ends without a word. Once the owner wants the session too, it is told.
+// An attempt of rel itself, to call a peer back, ends silently. Once the owner wants the session
+// too, it is told.
 func TestAnAttemptThatTheOwnerJoinsEndsWithAWord(t *testing.T) {
 	w := newWorld(t, 5, weather{})
 	a, b := w.add(1, nil), w.add(2, nil)
@@ -672,7 +679,8 @@ func TestAnIdleModuleNeedsNoPoll(t *testing.T) {
 	}
 }
 
-// takes has n take the next frame out of its inbox as a receiver that waits for it does (USNIC-38), and returns its payload.
+// takes makes n take the next frame out of its inbox like a receiver that waits for it
+// (USNIC-38), and returns the frame's payload.
 func (n *node) takes(e *Endpoint) (payload string, ok bool) {
 	r := wire.Record(e.Peek(n.inbox[0].frame))
 	if r == nil {
@@ -683,7 +691,7 @@ func (n *node) takes(e *Endpoint) (payload string, ok bool) {
 	return string(r.Payload()), true
 }
 
-// Whatever enters the module next notes a message that was taken out of the link (USNIC-39).
+// Any next entry into the module notes a message that was taken out of the link (USNIC-39).
 func TestAMessageThatWasTakenIsNotedByTheNextEntry(t *testing.T) {
 	for name, enter := range map[string]func(b *node, back *Endpoint, last []byte){
 		"Progress": func(b *node, _ *Endpoint, _ []byte) { b.m.Progress(b.w.now, b) },
@@ -718,7 +726,8 @@ func TestAMessageThatWasTakenIsNotedByTheNextEntry(t *testing.T) {
 	}
 }
 
-// flushing counts the flushes of a node's frames, and tells how many segments to a peer had been noted by the last.
+// flushing counts the flushes of a node's frames, and how many segments to a peer had been noted
+// by the last.
 type flushing struct {
 	*node
 	to      *Endpoint
@@ -728,7 +737,8 @@ type flushing struct {
 
 func (f *flushing) Flush(clock.Time) { f.flushed, f.noted = f.flushed+1, f.to.m.stats.FragSends }
 
-// A single answer takes the acknowledgement of its question along, and leaves before it is noted itself.
+// A single answer takes the acknowledgement of its question along, and leaves before it is noted
+// itself.
 func TestAnAnswerTakesTheAcknowledgementAlongAndDoesNotWaitToBeNoted(t *testing.T) {
 	w, a, b, e := joined(t, nil)
 	back := b.m.Endpoint(a.cfg.NIC)
@@ -774,8 +784,8 @@ func TestAnAnswerTakesTheAcknowledgementAlongAndDoesNotWaitToBeNoted(t *testing.
 	}
 }
 
-// Half-open sessions that know each other's earlier indices must settle as well, on a network without any chance in it:
-// both sides are bound, one restarts, and their Hellos cross.
+// Half-open sessions that know each other's earlier indices must settle as well, on a network
+// without any randomness: both sides are bound, one restarts, and their Hellos cross.
 func TestCrossingHellosOfARestartSettle(t *testing.T) {
 	for restarts := range 2 {
 		for skew := -30 * time.Microsecond; skew <= 30*time.Microsecond; skew += 5 * time.Microsecond {
@@ -785,7 +795,7 @@ func TestCrossingHellosOfARestartSettle(t *testing.T) {
 				o, _, _ := wire.ParseOuter(frame)
 				return o.Kind == wire.KindHello
 			}
-			var again clock.Time // when the second Hello goes out
+			var again clock.Time // when the second Hello leaves
 			for _, n := range []*node{a, b} {
 				o := w.nodes[2-n.cfg.NIC]
 				n.open(o).Connect(w.now)
@@ -796,7 +806,7 @@ func TestCrossingHellosOfARestartSettle(t *testing.T) {
 				again = w.now
 			}
 
-			// The same once more, now knowing when to restart.
+			// The same once more, now with a known time to restart.
 			w = newWorld(t, 1, weather{})
 			a, b = w.add(1, nil), w.add(2, nil)
 			quiet := true

@@ -8,8 +8,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// sliding is a fragment of which no more than a few parts exist at any time. What leaves the stretch is spoilt, so that a
-// retransmission of it would be noticed.
+// sliding is a fragment of which only a few parts exist at any time. A part that leaves the
+// stretch is overwritten, so that its retransmission would be noticed.
 type sliding struct {
 	f     *Fragment
 	part  int
@@ -60,7 +60,8 @@ func (s *sliding) acked(offset, n uint64) {
 	s.extend()
 }
 
-// A piece stays in its owner's memory until it is acknowledged, and no longer: it is what a retransmission is made of.
+// A piece stays in its owner's memory until it is acknowledged, and no longer: a retransmission
+// is made from it.
 func TestAFragmentMaySlideThroughMemoryShorterThanItself(t *testing.T) {
 	for seed := range uint64(20) {
 		p := float64(seed%5) * 0.05

@@ -8,7 +8,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// soak lets nodes connect, talk, restart, forget each other and lose the network, all at random, and then calms down.
+// soak makes nodes connect, talk, restart, forget each other and lose the network, all at
+// random, and then calms down.
 type soak struct {
 	w     *world
 	sent  map[string]bool
@@ -80,7 +81,7 @@ func TestSessionsSettleAfterAnything(t *testing.T) {
 	for seed := range seeds {
 		w := newWorld(t, seed, weather{loss: 0.1, dup: 0.1, reorder: 0.2, corrupt: 0.02, jitter: 5 * time.Millisecond})
 		if seed%2 == 1 {
-			w.weather = weather{delay: 2 * time.Millisecond} // no chance but in what the nodes do
+			w.weather = weather{delay: 2 * time.Millisecond} // only the nodes' actions are random
 		}
 		s := &soak{w: w, sent: map[string]bool{}, dark: map[[2]uint64]bool{}, frags: map[*node][]*Fragment{}}
 		w.filter = func(from, to *node, frame []byte) bool { return !s.dark[[2]uint64{from.cfg.NIC, to.cfg.NIC}] }
@@ -140,8 +141,8 @@ func TestSessionsSettleAfterAnything(t *testing.T) {
 	}
 }
 
-// reaches fails the test unless a message from a to b arrives, by the second try at the latest: the first one may be lost
-// with a session of which b knows nothing any more.
+// reaches fails the test unless a message from a to b arrives, by the second try at the latest:
+// the first one may be lost with a session that b no longer knows.
 func (s *soak) reaches(a, b *node, got map[string]int) {
 	w := s.w
 	e := a.open(b)

@@ -21,7 +21,8 @@ type talk struct {
 	sent   int
 }
 
-// newTalk opens a session that a begins with b at an address of its host. Each node takes frames at all addresses of its host.
+// newTalk opens a session that a begins with b at an address of its host. Each node takes frames
+// at all addresses of its host.
 func newTalk(t *testing.T, seed uint64, wt weather, sealed bool, at netip.Addr, hosts ...netip.Addr) *talk {
 	t.Helper()
 	k := &talk{w: newWorld(t, seed, wt)}
@@ -47,7 +48,7 @@ func newTalk(t *testing.T, seed uint64, wt weather, sealed bool, at netip.Addr, 
 	return k
 }
 
-// say sends messages both ways, one in each step.
+// say sends messages in both directions, one in each step.
 func (k *talk) say(n int, step time.Duration) {
 	for range n {
 		k.sent++
@@ -57,7 +58,7 @@ func (k *talk) say(n int, step time.Duration) {
 	}
 }
 
-// whole fails the test unless all messages have come once, in one session.
+// whole fails the test unless all messages have arrived once, in one session.
 func (k *talk) whole(t *testing.T) {
 	t.Helper()
 	k.w.run(time.Second)
@@ -110,7 +111,7 @@ func TestASessionMayBeginAtAnAddressThatNoFrameLeavesFromByItself(t *testing.T) 
 func TestAHelloOfAKnownPeerLeavesFromWhereItsSessionWas(t *testing.T) {
 	eachKind(t, func(t *testing.T, sealed bool, seed uint64) {
 		k := newTalk(t, seed, weather{}, sealed, virtual, virtual)
-		k.a.restart() // and knows nobody
+		k.a.restart() // and knows no other NIC
 		k.b.frag(k.eb, wire.Command, "of no avail")
 		k.w.runUntil(10*time.Second, "the end of the session", func() bool { return !k.eb.Up() })
 		k.eb.Connect(k.w.now)
@@ -181,7 +182,8 @@ func TestAPlainSessionMovesForNobodyAndTellsWhereItsFramesComeFrom(t *testing.T)
 	}
 }
 
-// The translator lets in only what comes from the address that was called; the routes of b's host would choose another one.
+// The translator admits only frames from the address that was called; the routes of b's host
+// would choose another one.
 func TestAPeerIsAskedAtItsNewAddressFromTheAddressThatItCalls(t *testing.T) {
 	for seed := range uint64(8) {
 		k := newTalk(t, seed, rough, true, virtual, virtual)
@@ -239,7 +241,8 @@ func TestAPeerThatIsOpenedAtAnotherAddressIsCalledAsTheRoutesSay(t *testing.T) {
 	}
 }
 
-// An attacker has seen all frames, and sends them again from its own address, and in a's name, to each address of b.
+// An attacker has seen all frames, and repeats them from its own address, and in a's name, to
+// each address of b.
 func TestFramesThatAreSentAgainFromElsewhereMoveNothing(t *testing.T) {
 	eachKind(t, func(t *testing.T, sealed bool, seed uint64) {
 		var seen [][]byte
@@ -259,7 +262,7 @@ func TestFramesThatAreSentAgainFromElsewhereMoveNothing(t *testing.T) {
 					k.b.at = at
 					k.b.m.Receive(k.w.now, from, frame)
 					forged := append([]byte(nil), frame...)
-					forged[8] ^= 0x40 // its packet counter is a new one
+					forged[8] ^= 0x40 // its packet counter is new
 					k.b.m.Receive(k.w.now, from, forged)
 				}
 			}
@@ -276,7 +279,8 @@ func TestFramesThatAreSentAgainFromElsewhereMoveNothing(t *testing.T) {
 	})
 }
 
-// A Hello proves nothing: its answer leaves from where it came to, and an open session from where it was.
+// A Hello proves nothing: its answer leaves from the address at which it arrived, and frames of
+// an open session from the address before.
 func TestAHelloInThePeersNameTurnsNoSessionAway(t *testing.T) {
 	eachKind(t, func(t *testing.T, sealed bool, seed uint64) {
 		k := newTalk(t, seed, weather{}, sealed, own, virtual)
@@ -298,7 +302,7 @@ func TestAHelloInThePeersNameTurnsNoSessionAway(t *testing.T) {
 			t.Fatal("there is no Hello")
 		}
 		k.a.m.Forget(k.w.now, e)
-		k.a.downs = nil // of the life that said the Hello
+		k.a.downs = nil // of the life that sent the Hello
 		k.a.m, k.w.filter = again, nil
 		k.b.at = virtual
 		k.b.m.Receive(k.w.now, k.a.addr, hello)

@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// When frames leave, seen on the wire and in virtual time.
+// These tests check when frames leave, on the wire and in virtual time.
 
 // sighting is a frame that a node has sent.
 type sighting struct {
@@ -22,7 +22,7 @@ type sighting struct {
 	size   int
 }
 
-// watch notes each frame that n sends from now on, and has those lost of which lose says so.
+// watch notes each frame that n sends from now on, and loses those for which lose returns true.
 func (n *node) watch(lose func(s sighting) bool) *[]sighting {
 	var seen []sighting
 	n.w.filter = func(from, to *node, frame []byte) bool {
@@ -52,7 +52,7 @@ func (n *node) watch(lose func(s sighting) bool) *[]sighting {
 	return &seen
 }
 
-// kinds are the sightings of a kind.
+// kinds returns the sightings of a kind.
 func kinds(seen []sighting, k wire.Kind) (l []sighting) {
 	for _, s := range seen {
 		if s.kind == k {
@@ -62,7 +62,8 @@ func kinds(seen []sighting, k wire.Kind) (l []sighting) {
 	return l
 }
 
-// USNIC-45: as long as no round trip was measured, a segment is sent again after 100 ms, no earlier and hardly later.
+// USNIC-45: as long as no round trip was measured, a segment is retransmitted after 100 ms, no
+// earlier and hardly later.
 func TestTheFirstTimerIsOf100Milliseconds(t *testing.T) {
 	w, a, b, e := joined(t, nil)
 	e.live.rtt = roundTrip{}
@@ -80,7 +81,8 @@ func TestTheFirstTimerIsOf100Milliseconds(t *testing.T) {
 	}
 }
 
-// Round trips of an even path vary by nothing. A peer that is scheduled a little late after many of them is not taken for a loss.
+// Round trips of an even path do not vary. A peer that is scheduled a little late after many of
+// them is not taken for a loss.
 func TestALateAnswerOverAnEvenPathIsNoLoss(t *testing.T) {
 	w, a, b, e := joined(t, nil)
 	w.weather.delay, e.live.rtt = 2*time.Millisecond, roundTrip{}
@@ -98,7 +100,8 @@ func TestALateAnswerOverAnEvenPathIsNoLoss(t *testing.T) {
 	}
 }
 
-// A path whose round trips become much longer is measured anew, and then nothing is sent again.
+// A path whose round trips become much longer is measured anew, and then nothing is
+// retransmitted.
 func TestRoundTripsThatBecomeLongerAreMeasured(t *testing.T) {
 	w, a, b, e := joined(t, nil)
 	w.weather.delay = 5 * time.Millisecond
@@ -117,8 +120,8 @@ func TestRoundTripsThatBecomeLongerAreMeasured(t *testing.T) {
 	}
 }
 
-// The last chunk of a message is acknowledged in the poll in which it comes, since its sender waits for that; others wait
-// for company (USNIC-48).
+// The last chunk of a message is acknowledged in the poll in which it arrives, since its sender
+// waits for that; the ACK of other chunks is delayed (USNIC-48).
 func TestTheLastChunkIsAcknowledgedInTheSamePoll(t *testing.T) {
 	for name, last := range map[string]bool{"the last": true, "another": false} {
 		t.Run(name, func(t *testing.T) {
@@ -148,7 +151,8 @@ func TestTheLastChunkIsAcknowledgedInTheSamePoll(t *testing.T) {
 	}
 }
 
-// An ACK that the hook fails is not on the wire, and is believed to have been sent: it is not sent a little later.
+// An ACK that the hook fails is not on the wire, and counts as sent: it is not sent a little
+// later.
 func TestAFailedAckIsMissingOnTheWire(t *testing.T) {
 	failed := 0
 	w, a, b, e := joined(t, func(c *Config) {
@@ -190,7 +194,8 @@ func TestAnAcknowledgementThatWasOvertakenIsIgnored(t *testing.T) {
 	}
 }
 
-// USNIC-21: the channel of a retransmission is the data channel, also of a segment that first left by the other one.
+// USNIC-21: the channel of a retransmission is the data channel, also for a segment that first
+// left by the other one.
 func TestARetransmissionTakesTheCreditOfTheDataChannel(t *testing.T) {
 	w, a, b, e := joined(t, nil)
 	a.frag(e, wire.Command, "to have a round trip")
@@ -207,8 +212,8 @@ func TestARetransmissionTakesTheCreditOfTheDataChannel(t *testing.T) {
 	}
 }
 
-// USNIC-21: within a poll what is sent again goes first, what is sent anew follows, and an ACK that no segment took along
-// comes last.
+// USNIC-21: within a poll retransmissions go first, new segments follow, and an ACK that no
+// segment took along comes last.
 func TestAPollSendsRetransmissionsThenSegmentsThenAcks(t *testing.T) {
 	w, a, b, e := joined(t, nil)
 	c := w.add(3, nil)
@@ -226,7 +231,8 @@ func TestAPollSendsRetransmissionsThenSegmentsThenAcks(t *testing.T) {
 		t.Fatal("nothing is in flight")
 	}
 	*seen = nil
-	c.frag(back, wire.Command, "to be acknowledged") // a owes c an ACK by the time that it polls
+	// a owes c an ACK by the time that it polls.
+	c.frag(back, wire.Command, "to be acknowledged")
 	w.runUntil(time.Second, "c's message at a", func() bool { return a.m.Endpoint(3).live.acks.at != clock.Never })
 	a.m.Endpoint(3).AckNow()
 	a.m.resend(e.live, old, &a.m.stats.TimeoutResends)
@@ -250,7 +256,7 @@ func TestAPollSendsRetransmissionsThenSegmentsThenAcks(t *testing.T) {
 	}
 }
 
-// The marks of the windows are as high as the windows were.
+// The high-water marks of the windows are as high as the windows were.
 func TestTheStatisticsKnowTheLargestWindows(t *testing.T) {
 	w, a, b, e := joined(t, nil)
 	first := true

@@ -8,7 +8,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// traffic sends short messages and long fragments one way, as fast as rel takes them, and checks what arrives.
+// traffic sends short messages and long fragments in one direction, as fast as rel takes them,
+// and checks what arrives.
 type traffic struct {
 	from, to *node
 	e        *Endpoint
@@ -16,7 +17,7 @@ type traffic struct {
 	longs    []int // lengths
 	nextS    int
 	frags    []*Fragment
-	got      map[wire.FragmentID][]int // times that each byte came
+	got      map[wire.FragmentID][]int // times that each byte arrived
 	done     int
 }
 
@@ -45,7 +46,7 @@ func newTraffic(from, to *node, shorts int, longs []int) *traffic {
 	return tr
 }
 
-// pump posts what rel takes.
+// pump posts as much as rel takes.
 func (tr *traffic) pump() {
 	for more := true; more; {
 		more = false
@@ -97,14 +98,14 @@ func (tr *traffic) exactly(t *testing.T) {
 	}
 }
 
-// transfer moves a mixed load one way through the weather and checks it all.
+// transfer moves a mixed load in one direction through the weather and checks all of it.
 func transfer(t *testing.T, seed uint64, wt weather, change func(*Config)) (took time.Duration, tr *traffic) {
 	t.Helper()
 	w := newWorld(t, seed, wt)
 	a, b := w.add(1, change), w.add(2, change)
 	b.open(a)
 	tr = newTraffic(a, b, 400, []int{1, 1424, 1425, 100_000, 300_000})
-	b.places = func(offset uint64) bool { return offset/1408%16 != 3 } // all but some
+	b.places = func(offset uint64) bool { return offset/1408%16 != 3 } // all except some
 	start := w.now
 	tr.pump()
 	w.runUntil(20*time.Second, fmt.Sprintf("seed %d: the transfer", seed), tr.finished)

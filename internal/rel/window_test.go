@@ -9,7 +9,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// dumbReceiver is the second implementation of the receive window: it remembers every number that ever came.
+// dumbReceiver is the second implementation of the receive window: it remembers every number
+// that ever arrived.
 type dumbReceiver struct {
 	came map[wire.Seq]bool
 	next wire.Seq
@@ -76,7 +77,8 @@ func TestReceiveWindowAgreesWithASet(t *testing.T) {
 	})
 }
 
-// A sender is sure of a hole when ReorderFrames have come behind it, also if they come several at a time, and a new hole is doubtful anew.
+// A sender is sure of a hole when ReorderFrames segments have arrived after it, also if several
+// arrive together. A new hole is doubtful anew.
 func TestAHoleIsDoubtfulUntilThreeHaveComeBehindIt(t *testing.T) {
 	w := receiveWindow{}
 	w.start(100)
@@ -85,8 +87,10 @@ func TestAHoleIsDoubtfulUntilThreeHaveComeBehindIt(t *testing.T) {
 		n    int
 		want bool
 	}{
-		{100, 1, false}, {102, 1, true}, {103, 1, true}, {104, 1, true}, {105, 1, false}, // 101 is missing
-		{107, 2, true}, {109, 50, true}, {159, 1, false}, // 106 is missing
+		// 101 is missing.
+		{100, 1, false}, {102, 1, true}, {103, 1, true}, {104, 1, true}, {105, 1, false},
+		// 106 is missing.
+		{107, 2, true}, {109, 50, true}, {159, 1, false},
 		{106, 1, false}, {161, 9, true}, {101, 1, false}, {160, 1, false}, {170, 1, false},
 	} {
 		if c.from == w.top {
@@ -101,7 +105,8 @@ func TestAHoleIsDoubtfulUntilThreeHaveComeBehindIt(t *testing.T) {
 	}
 }
 
-// TestSendWindowAgreesWithAMap drives a send window by the acknowledgements of a receiver that loses things.
+// TestSendWindowAgreesWithAMap drives a send window by the acknowledgements of a receiver that
+// loses segments.
 func TestSendWindowAgreesWithAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		first := wire.Seq(rapid.Uint32().Draw(t, "first"))
