@@ -1,4 +1,5 @@
-// Package idle says what a loop that found nothing to do does next: poll again, yield, or park.
+// Package idle decides the next step of a loop that found nothing to do: poll again, yield, or
+// park.
 //
 //	idle for    0 ──────────────── Awake ──────────────►
 //	            │ a Pace: spin or yield │ park: sleep until something happens
@@ -6,25 +7,28 @@
 //	        yield: no other ran             yield: no other ran
 //	yield ────────────────────────► spin 1 µs ─────────► … spin 8 µs, yield, spin 8 µs, …
 //	  ▲                                                     │
-//	  └─────────────────────────────────────────────────────┘ yield: another thread ran, which needs this core, too
+//	  └─────────────────────────────────────────────────────┘ yield: another thread ran on this core
 //	  │
-//	  └─► park at once, or soon behind work, for the      two yields, or a very late one: another thread computes here
-//	      next 100 ms
+//	  └─► park at once, or soon after work, for the    two yields, or a very late one:
+//	      next 100 ms                                  another thread computes here
 //
-// Spinning answers soonest, but only where cores outnumber pollers: two spinners that share a core cost each other whole
-// time slices, milliseconds a round trip, where yielding costs microseconds. To count cores and pollers does not tell:
-// pollers of other processes do not show, and the kernel places them as it likes. So a loop asks the kernel whether another
+// Spinning answers soonest, but only if cores outnumber pollers. Two spinners that share a core
+// cost each other whole time slices, milliseconds a round trip; with yielding it is
+// microseconds. To count cores and pollers is not enough: pollers of other processes are not
+// visible, and the kernel places them as it likes. So a loop asks the kernel whether another
 // thread ran when it yielded.
 //
-// A loop that is mostly given what it waits for by the thread that runs when it yields takes a Turn in place of that: a yield, and one look at the
-// clock.
+// Some loops get their work mostly from the thread that runs when they yield. Such a loop takes
+// a Turn instead: a yield, and one look at the clock.
 //
-// A thread that computes keeps a shared core for a time slice, milliseconds, when the loop yields; but a thread that sleeps is
-// given the core at once when it wakes. So beside one that computes parking is the sooner answer. One late yield is no sign of
-// it, unless a whole time slice has gone: the kernel's own threads, and a hypervisor, take a core for a millisecond now and then.
+// When the loop yields to a thread that computes, that thread keeps a shared core for a time
+// slice, milliseconds. But a sleeper gets the core at once when it wakes. So on a core with a
+// computing thread parking is the sooner answer. One late yield is no sign of such a thread,
+// unless it took a whole time slice: the kernel's own threads, and a hypervisor, take a core for
+// a millisecond now and then.
 //
-// Awake must outlast a wake-up, or both ends lock into sleeping: each parks just before the other's answer.
-// Parking costs no CPU.
+// Awake must outlast a wake-up, or both ends lock into sleeping: each parks just before the
+// other's answer. Parking costs no CPU.
 package idle
 
 import (
@@ -35,86 +39,94 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
-// Awake is how long a loop that was not told otherwise goes on after the last poll that found work: it covers a wake-up
-// of the peer, and a peer that computes a little between two messages.
+// Awake is how long a loop continues by default after the last poll that found work: it covers a
+// wake-up of the peer, and a peer that computes a little between two messages.
 const Awake = 400 * time.Microsecond
 
-// How long a loop that has its core for itself spins between two yields: at first, and at most. Another thread that comes
-// waits for the core so long; a yield costs a little time, in which the loop does not look.
+// How long a loop that is alone on its core spins between two yields: at first, and at most.
+// Another thread that arrives waits that long for the core. A yield costs a little time, in
+// which the loop does not look.
 const (
 	firstSpin = 1 * time.Microsecond
 	longSpin  = 8 * time.Microsecond
 )
 
-// longWork is how long a loop that finds work again and again goes on between two yields. In a stream of long messages yields
-// are dear: between two of them all that the kernel needs for one has left the caches. Behind work the loop spins answerSpins
-// times as long as else, longer than an answer takes that comes over a network: to yield just before it comes, and to ask the
-// kernel whether another thread ran, would lengthen each round trip.
+// longWork is how long a loop that repeatedly finds work goes on between two yields. In a stream
+// of long messages yields are expensive: between two of them all the kernel data for a yield has
+// left the caches. After work the loop spins answerSpins times as long as otherwise, longer than
+// an answer over a network takes. A yield just before the answer arrives, and the question to
+// the kernel whether another thread ran, would lengthen each round trip.
 const (
 	longWork    = 256 * time.Microsecond
 	answerSpins = 4
 )
 
-// oneTurn is less than it takes to give the core to a thread that looks at something and yields in turn, and to have it back. A yield that no
-// thread takes up is over sooner.
+// oneTurn is less than a turn of a thread that looks at something and yields in turn, with both
+// switches. A yield that no thread takes up is over sooner.
 const oneTurn = 2 * time.Microsecond
 
-// Two yields in a row that took lateYield each, or one that took wholeSlice, went to a thread that computes: pollers yield
-// again after microseconds. It may be there for long, so the loop parks at once for a while. The first yield after that tells
-// whether it still is. To wait for a second slice of it each time would cost the loops beside it many messages.
+// Two yields in a row that took lateYield each, or one that took wholeSlice, went to a thread
+// that computes: pollers yield again after microseconds. Such a thread may stay for long, so the
+// loop parks at once for a while. The first yield after that shows whether it is still there. To
+// wait for a second slice of it each time would cost the other loops on the core many messages.
 const (
 	lateYield  = 500 * time.Microsecond
 	wholeSlice = 2 * time.Millisecond
 	parkFor    = 100 * time.Millisecond
 )
 
-// Behind work a loop beside such a thread hopes for more before it parks, without yielding, for no longer than it takes to be woken. Each time that
-// it hoped in vain it does so half as long, and twice as long when more came: a peer on another core goes on with a stream meanwhile, and
-// one that shares the core can do so only when the loop has parked.
+// After work, a loop that shares its core with such a thread hopes for more before it parks,
+// without yielding, for no longer than a wake-up takes. When no work came the next hope is half
+// as long, and when work came twice as long: a peer on another core goes on with a stream
+// meanwhile, and one that shares the core can do so only when the loop has parked.
 const (
 	mostHope  = 32 * time.Microsecond
 	leastHope = 1 * time.Microsecond
 )
 
-// lookEvery is how many yields in a row a loop that shares its core makes before it asks again whether it still does:
-// to ask costs half as much as to yield.
+// lookEvery is how many yields in a row a loop that shares its core makes before it asks again
+// whether it still does: asking costs half as much as yielding.
 const lookEvery = 8
 
-// Pace is how one loop waits between polls that find nothing. The zero value is ready. It is not safe for several
-// goroutines.
+// Pace is how one loop waits between polls that find nothing. The zero value is ready. It is not
+// safe for concurrent use.
 type Pace struct {
 	spin     time.Duration
-	until    clock.Time // poll again at once until then
+	until    clock.Time // until then poll again at once
 	yielded  clock.Time // when it yielded last, if spin > 0
-	park     clock.Time // and do not yield until then
+	park     clock.Time // do not yield until then
 	worked   clock.Time // when a poll found work last
 	hope     time.Duration
-	hoping   bool       // Rest has put parking off since
+	hoping   bool       // Rest has delayed parking since then
 	late     bool       // the last yield took long
 	seen     clock.Time // when it had its core back last
-	doubted  bool       // it may have been long in coming
+	doubted  bool       // that may have taken long
 	turns    int        // since one was left to Rest
 	yields   int
-	switches int64 // as the kernel said last
-	shared   int   // times in a row that it said that another thread had run
-	given    int   // yields in a row that took as long as if one had
+	switches int64 // the kernel's last answer
+	shared   int   // times in a row that another thread had run
+	given    int   // yields in a row that took long enough for another thread to run
 }
 
-// sharedFor is how many times in a row another thread must have run for a loop to share its core: once may be chance.
+// sharedFor is how many times in a row another thread must have run for a loop to share its
+// core: once may be chance.
 const sharedFor = 2
 
-// Shares reports whether the loop has shared its core with another thread lately.
+// Shares reports whether the loop has recently shared its core with another thread.
 func (p *Pace) Shares() bool { return p.shared >= sharedFor }
 
-// Given is how many of the last yields, all in a row, took so long that another thread will have run. It tells of a shared core sooner than Shares. To yield
-// takes as long where the caches are cold; but the kernel is asked after every eighth at least, and says so.
+// Given returns how many of the last yields, all in a row, took so long that another thread
+// probably ran. It shows a shared core sooner than Shares. A yield takes as long with cold
+// caches; but the kernel is asked after every eighth yield at least, and its answer corrects
+// that.
 func (p *Pace) Given() int { return p.given }
 
-// Moved is called when the loop has gone to another core: the thread that took up its yields is not there.
+// Moved must be called when the loop has gone to another core: the thread that took up its
+// yields is not there.
 func (p *Pace) Moved() { p.given = 0 }
 
-// Rest is called after a poll at now that found nothing, with how to yield, and the clock that now comes from. It returns
-// true if the loop had better park.
+// Rest must be called after a poll at now that found nothing. yield lets others run, and clock
+// is the clock of now. Rest returns true if the loop should park.
 func (p *Pace) Rest(now clock.Time, yield func(), clock func() clock.Time) (park bool) {
 	return p.rest(now, yield, clock, switches)
 }
@@ -135,7 +147,8 @@ func (p *Pace) rest(now clock.Time, yield func(), clock func() clock.Time, switc
 			return false
 		}
 	}
-	if n := switches(); n != p.switches { // of another thread now and then, which looks the same and is as rare
+	// Now and then this is the count of another thread. That looks the same and is as rare.
+	if n := switches(); n != p.switches {
 		p.switches, p.spin = n, 0
 		p.shared++
 		return false
@@ -146,15 +159,17 @@ func (p *Pace) rest(now clock.Time, yield func(), clock func() clock.Time, switc
 	return false
 }
 
-// turnsPerRest is how many turns a loop takes before Rest has to ask the kernel again whether it shares its core.
+// turnsPerRest is the number of turns after which Rest has to ask the kernel again whether the
+// loop shares its core.
 const turnsPerRest = 32
 
-// Turn lets others run once, if the loop is known to share its core and Rest would do that. It is for a loop that is mostly given what it waits for
-// by the thread that runs then. It has no poll before it, reads the clock once, and asks the kernel seldom. It reports false if Rest has to decide;
-// then nothing has happened.
+// Turn lets others run once, if the loop is known to share its core and Rest would do that. It
+// is for a loop that mostly gets its work from the thread that runs then. It has no poll before
+// it, reads the clock once, and seldom asks the kernel. It returns false if Rest has to decide;
+// then it has done nothing.
 //
-// How long the others took is at most what has passed since the loop had its core back last. Where that is long, Rest measures whether the
-// others computed, or the loop.
+// The others took at most the time since the loop last had its core back. If that is long, Rest
+// measures whether the others computed, or the loop.
 func (p *Pace) Turn(yield func(), clock func() clock.Time) bool {
 	if p.spin > 0 || p.doubted || !p.Shares() {
 		return false
@@ -170,7 +185,8 @@ func (p *Pace) Turn(yield func(), clock func() clock.Time) bool {
 	return true
 }
 
-// neighbour draws the conclusion from a yield at now that was over at after: whether another thread computes here.
+// neighbour draws the conclusion from a yield that began at now and ended at after: whether
+// another thread computes here.
 func (p *Pace) neighbour(now, after clock.Time) bool {
 	before, took := p.late, after.Sub(now)
 	p.seen, p.doubted = after, took >= lateYield
@@ -184,7 +200,7 @@ func (p *Pace) neighbour(now, after clock.Time) bool {
 	return true
 }
 
-// hopes reports whether a loop that is not to yield does not park yet either.
+// hopes reports whether a loop that must not yield does not park yet either.
 func (p *Pace) hopes(now clock.Time) bool {
 	if now.Sub(p.worked) < p.hope {
 		p.hoping = true
@@ -199,8 +215,8 @@ func (p *Pace) hopes(now clock.Time) bool {
 	return false
 }
 
-// Pass is called in place of Rest after a poll at now that found work, and left none: the thread that the work was for may
-// share the core, and then has something to do.
+// Pass is called instead of Rest after a poll at now that did all the work that it found. The
+// thread for which the work was may share the core, and then has something to do.
 func (p *Pace) Pass(now clock.Time, yield func(), clock func() clock.Time) {
 	p.pass(now, yield, clock, switches)
 }
@@ -211,8 +227,9 @@ func (p *Pace) pass(now clock.Time, yield func(), clock func() clock.Time, switc
 	}
 }
 
-// Work is called before Rest after a poll at now that found work: a loop that has its core for itself and enough to do seldom yields,
-// and one that has not may find more before it would be awake again.
+// Work is called before Rest after a poll at now that found work. A loop that is alone on its
+// core and has enough to do seldom yields. One that has not may find more before a wake-up would
+// be over.
 func (p *Pace) Work(now clock.Time) {
 	p.worked = now
 	if p.hoping {
@@ -229,14 +246,15 @@ var pollers atomic.Int32
 // Enter counts the caller as a poller until it calls Leave.
 func Enter() { pollers.Add(1) }
 
-// Leave takes back one Enter.
+// Leave undoes one Enter.
 func Leave() { pollers.Add(-1) }
 
 // Crowded reports whether the pollers of this program leave its other goroutines no processor.
 func Crowded() bool { return int(pollers.Load()) >= runtime.GOMAXPROCS(0) }
 
-// Relax lets other threads run, and other goroutines if the pollers of this program leave them no processor. Else the
-// goroutines have one, and are spared: Gosched wakes another thread to go on with the caller, which costs 5 µs.
+// Relax lets other threads run. It also lets other goroutines run if the pollers of this program
+// leave them no processor. Otherwise the goroutines have one, and Relax avoids Gosched: it wakes
+// another thread to go on with the caller, which costs 5 µs.
 func Relax() {
 	if Crowded() {
 		runtime.Gosched()

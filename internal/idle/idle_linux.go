@@ -7,24 +7,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// YieldThread gives the rest of the time slice to another thread. RawSyscall: it returns at once, and the runtime
-// need not know.
+// YieldThread gives the rest of the time slice to another thread. It uses RawSyscall: the call
+// returns at once, and the runtime need not know.
 func YieldThread() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
-// switches is how often this thread has lost its core to another although it could have gone on. A yield that no thread
-// takes up does not count.
+// switches returns how often this thread has lost its core to another although it could have
+// continued. A yield that no thread takes up does not count.
 func switches() int64 {
 	var u unix.Rusage
 	_, _, _ = unix.RawSyscall(unix.SYS_GETRUSAGE, unix.RUSAGE_THREAD, uintptr(unsafe.Pointer(&u)), 0)
 	return int64(u.Nivcsw)
 }
 
-// PreciseTimers makes the calling thread's sleeps end on time. By default the kernel may end them 50 µs late, to
-// save wake-ups; a delayed acknowledgement is due in 50 µs.
+// PreciseTimers makes the calling thread's sleeps end on time. By default the kernel may end
+// them 50 µs late, to save wake-ups; a delayed acknowledgement is due in 50 µs.
 func PreciseTimers() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) }
 
-// MoveTo moves the calling thread to a processor, if it may run there. It stays free to be moved wherever it might be moved before;
-// the kernel takes that for its user's wish, so that it does not follow a cpuset that is widened later.
+// MoveTo moves the calling thread to a processor, if it may run there. Afterwards the thread may
+// still be moved to the same processors as before. The kernel takes that for the user's wish, so
+// the thread does not follow a cpuset that is widened later.
 func MoveTo(processor int) {
 	var may, there unix.CPUSet
 	if unix.SchedGetaffinity(0, &may) != nil || !may.IsSet(processor) {
@@ -34,10 +35,10 @@ func MoveTo(processor int) {
 	visit(&there, &may)
 }
 
-// MoveOff moves the thread of the calling goroutine to another processor of those on which it may run; which, the kernel chooses. As with MoveTo
-// it stays free to be moved.
+// MoveOff moves the thread of the calling goroutine to another of the processors on which it may
+// run; the kernel chooses which. As with MoveTo, the thread may still be moved.
 func MoveOff() {
-	runtime.LockOSThread() // the thread that is moved is the one that gets its freedom back
+	runtime.LockOSThread() // the thread that is moved must be the one whose mask is restored
 	defer runtime.UnlockOSThread()
 	var may unix.CPUSet
 	here := Processor()
@@ -50,14 +51,15 @@ func MoveOff() {
 	}
 }
 
-// visit has the calling thread run where there says, and gives it back the freedom that it had.
+// visit makes the calling thread run on the processors of there, and then restores its mask to
+// may.
 func visit(there, may *unix.CPUSet) {
 	if unix.SchedSetaffinity(0, there) != nil || unix.SchedSetaffinity(0, may) == nil {
 		return
 	}
-	var everywhere unix.CPUSet // its cpuset is another one by now
+	var everywhere unix.CPUSet // its cpuset has changed meanwhile
 	for i := range 8 * int(unsafe.Sizeof(everywhere)) {
 		everywhere.Set(i)
 	}
-	_ = unix.SchedSetaffinity(0, &everywhere) // wherever that lets it
+	_ = unix.SchedSetaffinity(0, &everywhere) // the cpuset limits this
 }

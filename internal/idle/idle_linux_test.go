@@ -20,7 +20,7 @@ func TestTheKernelTellsThatSomebodyRanAtAYield(t *testing.T) {
 	here.Zero()
 	here.Set(cpu)
 	told, end := make(chan int64), make(chan struct{})
-	for range 2 { // each lives on a thread of its own, which ends with it; both on one core
+	for range 2 { // each lives on its own thread, which ends with it; both on one core
 		go func() {
 			runtime.LockOSThread()
 			if err := unix.SchedSetaffinity(0, &here); err != nil {
@@ -47,7 +47,7 @@ func TestTheKernelTellsThatSomebodyRanAtAYield(t *testing.T) {
 	close(end)
 }
 
-// onItsThread runs f on a thread that ends with it, and tells it where that may run.
+// onItsThread runs f on a thread that ends with it, and passes it the thread's processors.
 func onItsThread(t *testing.T, f func(may *unix.CPUSet)) {
 	t.Helper()
 	done := make(chan struct{})
@@ -64,7 +64,7 @@ func onItsThread(t *testing.T, f func(may *unix.CPUSet)) {
 	<-done
 }
 
-// processors are the numbers of a set.
+// processors returns the numbers of a set.
 func processors(s *unix.CPUSet) (all []int) {
 	for cpu := range 64 * len(s) {
 		if s.IsSet(cpu) {
@@ -104,7 +104,8 @@ func TestAMovedThreadMayGoOnEverywhere(t *testing.T) {
 		if Processor() < 0 {
 			return
 		}
-		for _, cpu := range processors(may) { // the kernel may move it again at once, but not for ever
+		// The kernel may move it again at once, but not for ever.
+		for _, cpu := range processors(may) {
 			for MoveTo(cpu); Processor() != cpu; {
 				MoveTo(cpu)
 			}
@@ -128,7 +129,8 @@ func TestAThreadThatMovesOffMayComeBack(t *testing.T) {
 			t.Log("there is no other processor to move to")
 			return
 		}
-		for from := Processor(); Processor() == from; { // the kernel may move it back at once, but not for ever
+		// The kernel may move it back at once, but not for ever.
+		for from := Processor(); Processor() == from; {
 			MoveOff()
 		}
 		var one unix.CPUSet

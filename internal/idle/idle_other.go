@@ -4,19 +4,21 @@ package idle
 
 import "sync/atomic"
 
-// YieldThread has nothing portable to call: the goroutine has yielded already.
+// YieldThread does nothing, as there is no portable call. Callers have let other goroutines run
+// already.
 func YieldThread() {}
 
 var asked atomic.Int64
 
-// switches is not known here. Each answer differs from the one before, so that loops always yield.
+// switches cannot ask this system. It returns a new number each time, so that loops always
+// yield.
 func switches() int64 { return asked.Add(1) }
 
-// PreciseTimers does nothing here: only Linux lets a thread choose.
+// PreciseTimers does nothing: only Linux lets a thread choose.
 func PreciseTimers() {}
 
-// MoveOff does nothing here: only Linux lets a thread choose.
+// MoveOff does nothing: only Linux lets a thread choose.
 func MoveOff() {}
 
-// Room is not known here.
+// Room returns false: this system does not tell.
 func Room() bool { return false }

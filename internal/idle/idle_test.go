@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
-// polls is a loop that finds nothing, a poll every 100 ns, and notes when it yields.
+// polls is a loop that finds nothing, with a poll every 100 ns, and notes when it yields.
 type polls struct {
 	pace     Pace
 	now      clock.Time
@@ -17,7 +17,7 @@ type polls struct {
 	asked    int
 	switches int64         // so far
 	shared   bool          // another thread runs at each yield
-	takes    time.Duration // what a yield takes
+	takes    time.Duration // time of a yield
 	parks    int
 }
 
@@ -26,7 +26,7 @@ func (l *polls) run(n int) {
 	l.goOn(n)
 }
 
-// goOn goes on with the counts.
+// goOn continues with the present counts.
 func (l *polls) goOn(n int) {
 	for range n {
 		l.now = l.now.Add(100)
@@ -78,7 +78,8 @@ func TestAWholeSliceIsSignEnough(t *testing.T) {
 	}
 }
 
-// besideSomebody is a loop that has just found out that another thread computes at its core.
+// besideSomebody returns a loop that has just found out that another thread computes on its
+// core.
 func besideSomebody() *polls {
 	l := &polls{shared: true, takes: wholeSlice}
 	l.run(1)
@@ -99,7 +100,7 @@ func TestBesideSomebodyWhoComputesALoopWithWorkAgainAndAgainDoesNotPark(t *testi
 
 func TestALoopHopesForMoreWorkTheLessTheMoreOftenThatWasInVain(t *testing.T) {
 	l := besideSomebody()
-	hopes := func() (d time.Duration) { // behind work that nothing follows
+	hopes := func() (d time.Duration) { // after work that no other work follows
 		l.pace.Work(l.now)
 		begin := l.now
 		for l.parks = 0; l.parks == 0; {
@@ -192,7 +193,7 @@ func TestALoopWithWorkAgainAndAgainYieldsSeldom(t *testing.T) {
 func TestBehindWorkALoopWaitsForAnAnswerBeforeItYields(t *testing.T) {
 	l := polls{}
 	l.run(1000)
-	l.goOn(int(longSpin / 100)) // the last yield is not long ago
+	l.goOn(int(longSpin / 100)) // the last yield is recent
 	l.yields = nil
 	begin := l.now
 	l.pace.Work(begin)
@@ -217,13 +218,15 @@ func TestALoopThatSharesItsCoreYieldsAfterEachPoll(t *testing.T) {
 	var l polls
 	l.run(1000)
 	l.shared = true
-	l.run(200) // it finds out at its next yield
+	l.run(200) // it notices at its next yield
 	l.run(1000)
 	if len(l.yields) != 1000 || l.asked != 1000/lookEvery {
 		t.Errorf("%d yields in 1000 polls, and asked %d times", len(l.yields), l.asked)
 	}
 	l.shared = false
-	l.run(2 * lookEvery) // it asks, and finds that another thread has run since it asked last; then that none has
+	// It asks, and finds first that another thread has run since it last asked, and then that
+	// none has.
+	l.run(2 * lookEvery)
 	l.run(1000)
 	if len(l.yields) > 1000/50 {
 		t.Errorf("%d yields in 1000 polls, though it has its core for itself again", len(l.yields))
@@ -367,13 +370,13 @@ func TestOneThatHadTheDutyInVainIsNotWokenForIt(t *testing.T) {
 	l.WakeAll()
 }
 
-// turn takes a turn, and reports whether it was one.
+// turn takes a turn, and reports whether Turn returned true.
 func (l *polls) turn() bool {
 	l.now = l.now.Add(100)
 	return l.pace.Turn(l.yield, func() clock.Time { return l.now })
 }
 
-// turning is a loop that has found out that it shares its core with a poller.
+// turning returns a loop that has found out that it shares its core with a poller.
 func turning(t *testing.T) *polls {
 	l := &polls{takes: 3 * time.Microsecond}
 	for range 3 * lookEvery {
@@ -417,7 +420,9 @@ func TestBetweenTurnsRestAsksWhetherTheCoreIsShared(t *testing.T) {
 		t.Errorf("of %d turns %d were left to Rest, which asked %d times", 10*turnsPerRest, rests, asked)
 	}
 	l.shared = false
-	for range 2 * turnsPerRest { // it asks, and hears that another thread has run since it asked last; then that none has
+	// It asks, and finds first that another thread has run since it last asked, and then that
+	// none has.
+	for range 2 * turnsPerRest {
 		if !l.turn() {
 			l.run(1)
 		}

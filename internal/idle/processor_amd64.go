@@ -2,11 +2,13 @@
 
 package idle
 
-// segmentLimit is the limit of the segment by which the kernel tells programs where they run; all ones if there is none.
+// segmentLimit returns the limit of the segment by which the kernel tells programs where they
+// run; all ones if there is none.
 func segmentLimit() uint32
 
-// Processor is the number of the processor that the calling thread is on just now; -1 if that is not known. It takes some nanoseconds;
-// to ask the kernel by a system call takes more than a look at what is waited for.
+// Processor returns the number of the processor on which the calling thread runs just now; -1 if
+// unknown. It takes some nanoseconds. To ask the kernel by a system call would take longer than
+// a look at a link.
 func Processor() int {
 	limit := segmentLimit()
 	if limit == ^uint32(0) {

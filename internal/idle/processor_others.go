@@ -2,5 +2,5 @@
 
 package idle
 
-// Processor would be the processor that the calling thread is on. Here it is not known: -1.
+// Processor returns -1: here the processor of the calling thread is not known.
 func Processor() int { return -1 }

@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Room reports whether no more threads of this machine want to run just now than this program has processors: two of them that share one then
-// leave another idle. To ask takes some microseconds. It is false where the kernel does not tell.
+// Room reports whether the threads of this machine that want to run just now are no more than
+// the processors of this program. If two of them share one processor, another is then idle. The
+// call takes some microseconds. Room returns false if the kernel does not tell.
 func Room() bool {
 	fd := loads()
 	if fd < 0 {
@@ -25,7 +26,7 @@ func Room() bool {
 	return ok && running <= runtime.NumCPU()
 }
 
-// loads is /proc/loadavg, which stays open; -1 if there is none.
+// loads returns the descriptor of /proc/loadavg, which stays open; -1 if there is none.
 var loads = sync.OnceValue(func() int {
 	fd, err := unix.Open("/proc/loadavg", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -34,7 +35,8 @@ var loads = sync.OnceValue(func() int {
 	return fd
 })
 
-// runnable is how many threads run or want to, of a line as "0.20 0.18 0.12 2/80 11206".
+// runnable returns the number of threads that run or want to, from a line such as "0.20 0.18
+// 0.12 2/80 11206".
 func runnable(loads []byte) (n int, ok bool) {
 	fields := bytes.Fields(loads)
 	if len(fields) < 4 {

@@ -10,30 +10,36 @@ import (
 type Waiter struct {
 	ready func() bool
 	woken chan struct{} // holds one token once the goroutine has been woken
-	rouse func()        // called then, for a goroutine that sleeps elsewhere than at woken; may be nil
-	vain  bool          // WakeOne passes it over
-	at    int           // place in Waiters.list; -1 when not in it
+	rouse func()        // called then, for a goroutine that does not sleep at woken; may be nil
+	vain  bool          // WakeOne skips it
+	at    int           // index in Waiters.list; -1 if it is not there
 }
 
-// Woken holds a token once the goroutine has been woken. It is then off the list, but still has to Remove itself.
+// Woken returns a channel that holds a token once the goroutine has been woken. The Waiter is
+// then off the list, but Remove must still be called.
 func (w *Waiter) Woken() <-chan struct{} { return w.woken }
 
-// Waiters has the goroutines that sleep. A goroutine that makes conditions true looks through it each time; it is short,
-// since a process sleeps in few places. The zero value is an empty list.
+// Waiters lists the goroutines that sleep. A goroutine that makes conditions true looks through
+// the list each time. The list is short, since a process sleeps in few places. The zero value is
+// an empty list.
 type Waiters struct {
-	Sleeping func(bool) // told when the list ceases to be empty, before Add returns, and when it is empty again; may be nil
+	// Called with true when the list ceases to be empty, before Add returns, and with false when
+	// it is empty again; may be nil.
+	Sleeping func(bool)
 
 	count atomic.Int32 // len(list), to be read without the lock
 
 	mu   sync.Mutex
 	list []*Waiter
-	free []*Waiter // kept for the next, so that sleeping allocates nothing in the long run
+	free []*Waiter // kept for reuse, so that sleeping allocates nothing in the long run
 }
 
-// Add puts a goroutine on the list, before it looks for the last time whether it has to sleep.
+// Add puts a goroutine on the list. The goroutine then checks for the last time whether it has
+// to sleep.
 func (l *Waiters) Add(ready func() bool) *Waiter { return l.AddRoused(ready, nil) }
 
-// AddInVain is Add for a goroutine that has had what WakeOne gives, and brought with it others what they wait for, and itself nothing.
+// AddInVain is Add for a goroutine that WakeOne has woken, and whose polls brought others their
+// results and itself nothing.
 func (l *Waiters) AddInVain(ready func() bool) *Waiter {
 	w := l.Add(ready)
 	l.mu.Lock()
@@ -42,7 +48,8 @@ func (l *Waiters) AddInVain(ready func() bool) *Waiter {
 	return w
 }
 
-// AddRoused is Add for a goroutine that does not sleep at Woken: rouse, which must not block, ends its sleep.
+// AddRoused is Add for a goroutine that does not sleep at Woken: rouse ends its sleep, and must
+// not block.
 func (l *Waiters) AddRoused(ready func() bool, rouse func()) *Waiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,10 +67,10 @@ func (l *Waiters) AddRoused(ready func() bool, rouse func()) *Waiter {
 	return w
 }
 
-// Len is how many sleep.
+// Len returns how many sleep.
 func (l *Waiters) Len() int { return int(l.count.Load()) }
 
-// Remove takes w off the list if it has not been woken, and forgets a token that came too late.
+// Remove takes w off the list if it has not been woken, and discards a token that came too late.
 func (l *Waiters) Remove(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,7 +98,8 @@ func (l *Waiters) drop(w *Waiter) {
 	}
 }
 
-// wake drops w and lets its goroutine run, with the lock held. Off the list, it is woken no second time.
+// wake drops w and lets its goroutine run, with the lock held. It is off the list then, so it is
+// not woken twice.
 func (l *Waiters) wake(w *Waiter) {
 	l.drop(w)
 	w.woken <- struct{}{}
@@ -116,7 +124,8 @@ func (l *Waiters) WakeReady() (any bool) {
 	return any
 }
 
-// Wait sleeps until ready is true, or until ctx ends, whose error it then returns. The code that makes ready true calls WakeReady.
+// Wait sleeps until ready returns true, or until ctx is done, and then returns ctx's error. The
+// code that makes ready true calls WakeReady.
 func (l *Waiters) Wait(ctx context.Context, ready func() bool) error {
 	for !ready() {
 		if err := l.sleep(ctx, ready); err != nil {
@@ -129,7 +138,7 @@ func (l *Waiters) Wait(ctx context.Context, ready func() bool) error {
 func (l *Waiters) sleep(ctx context.Context, ready func() bool) error {
 	w := l.Add(ready)
 	defer l.Remove(w)
-	if ready() { // no WakeReady tells of what became true before Add
+	if ready() { // no WakeReady reports a condition that became true before Add
 		return nil
 	}
 	select {
@@ -140,7 +149,8 @@ func (l *Waiters) sleep(ctx context.Context, ready func() bool) error {
 	}
 }
 
-// WakeOne wakes the first of the list, to take over the duty, but none that had it in vain.
+// WakeOne wakes the first waiter on the list that AddInVain has not added, to take over the
+// duty.
 func (l *Waiters) WakeOne() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

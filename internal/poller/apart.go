@@ -7,41 +7,46 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
-// Two processes that wait for one another's messages and share a core while another is idle take 6 to 10 µs for a round trip that takes half a microsecond
-// on two. The kernel is slow to part them, since to it both have just run, and are best left where their caches are; and every few
-// milliseconds something wakes beside one of them, and has the two on one core again. So a waiter that always has its core back from
-// another thread goes to another:
+// Two processes that wait for one another's messages and share a core while another core is idle
+// take 6 to 10 µs for a round trip. On two cores it takes half a microsecond. The kernel is slow
+// to part them: both have just run, and so seem best left where their caches are. And every few
+// milliseconds some other thread wakes on the core of one of them, which brings the two back to
+// one core. So a waiter that always gets its core back from another thread moves to another
+// core:
 //
-//	yields that another takes up, so many in a row ─► is another core idle? ─► move there ─► not again for a while
-//	        ▲                                                │ no
-//	        └────── none has ◄── the other moved            └─► stay, and ask again after a while
+//	several yields that another thread takes up ─► is another core idle? ─► move there ─► stay for a while
+//	        ▲                                           │ no
+//	        └────── no thread does ◄── the other moved  └─► stay, and ask again after a while
 //
-// Both are in the same position, and if both moved they would meet again. So how many yields it takes is drawn each time, and the one left alone
-// finds that out at its next. Where all cores are taken it is better to share one with a thread that yields than with one that
-// computes: beside one such, a waiter that moved regardless had a fifth of the messages.
+// Both are in the same position, and if both moved they would meet again. So the number of
+// yields is drawn each time, and the process left alone notices that at its next yield. If all
+// cores are taken it is better to share one with a thread that yields than with one that
+// computes: a waiter that moved regardless, and then shared a core with a computing thread, got
+// a fifth of the messages.
 const (
-	leastGiven = 9 // in which the kernel has been asked once
+	leastGiven = 9 // in so many yields the kernel has been asked once
 	mostGiven  = 20
 )
 
-// leastStay is how long a waiter stays that has just moved, or has asked in vain: both take some 20 µs. It doubles, up to mostStay, where
-// the core is shared again at once.
+// leastStay is how long a waiter stays after it has moved, or has asked without success: both
+// take some 20 µs. It doubles, up to mostStay, each time that the core is shared again at once.
 const (
 	leastStay = 200 * time.Microsecond
 	mostStay  = 5 * time.Millisecond
 )
 
-// apart is when a waiter moves to another core, and how.
+// apart decides when a waiter moves to another core, and how it does.
 type apart struct {
-	given int           // yields in a row that it takes
-	stay  time.Duration // for how long it stayed last, at least
-	until clock.Time    // which ended then
+	given int           // yields in a row before a move
+	stay  time.Duration // least time of the last stay
+	until clock.Time    // end of the last stay
 
-	room func() bool // another core is idle
-	move func()      // there
+	room func() bool // reports whether another core is idle
+	move func()      // moves there
 }
 
-// due reports whether a waiter that has given up its core so many times in a row had better have another.
+// due reports whether a waiter that has given up its core given times in a row should move to
+// another.
 func (a *apart) due(now clock.Time, given int) bool {
 	if given < max(a.given, leastGiven) || now < a.until {
 		return false

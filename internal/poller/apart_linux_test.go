@@ -45,7 +45,8 @@ func TestAWaiterWhoAlwaysHasItsCoreBackFromSomebodyMovesIfThereIsRoom(t *testing
 	ended := make(chan error)
 	onThisCore(func() {
 		var err error
-		for ctx.Err() == nil { // another thread may compute there: then it parks, and nothing would wake it
+		// Another thread may compute there. Then the waiter parks, and nothing would wake it.
+		for ctx.Err() == nil {
 			soon, stop := context.WithTimeout(ctx, 20*time.Millisecond)
 			err = p.Wait(soon, func() bool { return false })
 			stop()

@@ -49,7 +49,7 @@ func TestTwoWhoShareACoreDoNotBothMoveEachTime(t *testing.T) {
 		var a, b apart
 		a.due(now, mostGiven)
 		b.due(now, mostGiven)
-		if a.given != b.given { // the one that waits longer sees that the other has gone
+		if a.given != b.given { // the one that draws more sees that the other has gone
 			alone++
 		}
 		if min(a.given, b.given) < leastGiven || max(a.given, b.given) >= mostGiven {

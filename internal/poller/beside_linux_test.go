@@ -18,7 +18,7 @@ type neighbour struct {
 func (e *neighbour) WaitsAt() int { return e.at }
 func (e *neighbour) Told() bool   { return e.told }
 
-// standing is a loop that is not run, on processor 1, and what it does to others.
+// standing is a loop on processor 1 that is not run, and a record of its effects on others.
 type standing struct {
 	*Loop
 	others bool // run on its core
@@ -77,7 +77,7 @@ func TestALoopLetsItsProcessRunWhenItHasToldItSomething(t *testing.T) {
 	l := newStanding(t, e)
 	l.back = 1000
 	pass := func() {
-		l.pace = idle.Pace{} // which knows of no other thread yet, and so yields
+		l.pace = idle.Pace{} // it knows of no other thread yet, and so yields
 		l.heard()
 		l.pass(2000)
 	}
@@ -92,7 +92,7 @@ func TestALoopLetsItsProcessRunWhenItHasToldItSomething(t *testing.T) {
 		t.Error("lets the process run before it has heard of anything")
 	}
 	l.heard()
-	e.told = false // the next poll has not
+	e.told = false // the next poll has told it nothing
 	if l.heard(); l.lookOn(2000) {
 		t.Error("looks on though the process was told something a poll ago")
 	}

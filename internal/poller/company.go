@@ -8,30 +8,34 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
-// company is whether other goroutines of the program do something while a waiter has the duty to poll. Where they do, what it has just been given
-// may be for one of them: a reader of gRPC hands an answer to its caller, and waits for the next one. So it lets them run before it polls, here and
-// now. It keeps its processor else until another thread has been woken for them, which takes longer than the network, and waits for a core itself
-// where other pollers have them all.
+// company knows whether other goroutines of the program use the NIC while a waiter has the duty
+// to poll. If they do, the data that the waiter has just received may be for one of them: a
+// reader of gRPC hands an answer to its caller, and waits for the next one. So the waiter lets
+// them run before it polls, on its own processor. Otherwise it would keep that processor until
+// another thread has been woken for them. That takes longer than the network, and the thread
+// itself waits for a core if other pollers have them all.
 //
-//	a caller enters while a waiter polls ──► the next leads waiters share their processor first, until no caller has done so in as many
+//	a caller enters while a waiter polls ──► in the next turns with the duty, a waiter first shares
+//	                                         its processor, until no caller has entered in as many turns
 //
-// A waiter that is alone does not share: that has the runtime wake another thread each time, to find nothing. Where company is frequent the poller sleeps
-// by the runtime (sleeper), too, and does so for a while.
+// A waiter that is alone does not share: sharing makes the runtime wake another thread each
+// time, to find nothing. If company is frequent the poller also sleeps by the runtime (sleeper),
+// for a while.
 type company struct {
-	left  atomic.Int32 // leads waiters that share
-	until atomic.Int64 // then it is no longer frequent
+	left  atomic.Int32 // turns with the duty in which waiters still share
+	until atomic.Int64 // company is frequent until then
 }
 
 const (
-	companyFor  = 4  // leads waiters that share, for each caller
+	companyFor  = 4  // turns in which waiters share, for each caller
 	mostCompany = 64 // at most, or a few more
 	frequent    = mostCompany / 2
 	frequentFor = 100 * time.Millisecond
-	mostShares  = 4                    // in a row, of one waiter
-	vainShare   = 2 * time.Microsecond // which another goroutine would hardly have been content with
+	mostShares  = 4                    // yields in a row, of one waiter
+	vainShare   = 2 * time.Microsecond // too short for a turn of another goroutine
 )
 
-// note says that a caller has entered while a waiter polls.
+// note records that a caller has entered while a waiter polls.
 func (c *company) note(now clock.Time) {
 	n := c.left.Load()
 	if n < mostCompany {
@@ -42,10 +46,11 @@ func (c *company) note(now clock.Time) {
 	}
 }
 
-// isFrequent reports whether callers have entered again and again lately.
+// isFrequent reports whether callers have entered repeatedly in the last frequentFor.
 func (c *company) isFrequent(now clock.Time) bool { return int64(now) < c.until.Load() }
 
-// share lets other goroutines run, if some are there, until none wants to: those that have yielded in turn want to once more.
+// share lets other goroutines run, if there are any, until none wants to. Those that yield in
+// turn are let run once more.
 func (c *company) share() {
 	n := c.left.Load()
 	if n == 0 {

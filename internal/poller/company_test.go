@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/idle"
 )
 
-// watchedEngine tells of its polls.
+// watchedEngine reports its polls.
 type watchedEngine struct {
 	*fakeEngine
 	polled func()
@@ -22,14 +22,15 @@ func (e *watchedEngine) Poll(now clock.Time) (int, clock.Time) {
 	return e.fakeEngine.Poll(now)
 }
 
-// compute is more than a goroutine does that only looks.
+// compute takes longer than a goroutine that only looks.
 func compute() {
 	for begun := time.Now(); time.Since(begun) < 10*vainShare; {
 	}
 }
 
-// A goroutine that was made ready by the one that now waits runs before that polls, on the one processor that there is, and so does one that
-// yields in turn. Now and then the runtime runs the waiter first all the same, as one that has waited for long.
+// A goroutine that was made ready by the present waiter runs before the waiter polls, on the
+// only processor, and so does one that yields in turn. Now and then the runtime runs the waiter
+// first all the same, as one that has waited for long.
 func TestAWaiterInCompanyLetsOthersRunBeforeItPolls(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const rounds = 20
@@ -121,12 +122,12 @@ func TestThePollerSleepsByTheRuntimeWhereCompanyIsFrequent(t *testing.T) {
 	}
 }
 
-// A program with one processor computes while its helper sleeps. A waiter that sleeps is the program
-// itself.
+// A program with one processor computes while its helper sleeps. A waiter that sleeps is the
+// program itself.
 func TestAHelperSleepsByTheRuntimeIfTheProgramHasNoOtherProcessor(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	p := new(Poller)
-	idle.Enter() // whoever sleeps has polled until now
+	idle.Enter() // a sleeper has polled until now
 	defer idle.Leave()
 	defer helpers.Store(helpers.Swap(2))
 	if p.sleepsByRuntime(helper, 0) {

@@ -8,8 +8,8 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
-// dueEngine has nothing to show for most of its polls, but must be polled again at once, as one whose next step is due
-// already.
+// dueEngine finds no work in most of its polls, but must be polled again at once, as if its next
+// step were due already.
 type dueEngine struct {
 	*fakeEngine
 	until int64 // it is done after so many polls
@@ -38,7 +38,8 @@ func TestAWaiterDoesNotSleepWhileTheEngineIsDue(t *testing.T) {
 
 func TestTheHelperDoesNotSleepWhileTheEngineIsDue(t *testing.T) {
 	e := &dueEngine{newFake(0), 50}
-	open(t, e, Config{yield: func() { time.Sleep(2 * wholeSlice) }}) // as if another thread computed here: the helper parks
+	// As if another thread computed here: the helper parks.
+	open(t, e, Config{yield: func() { time.Sleep(2 * wholeSlice) }})
 	within(t, "the work", func() {
 		for !e.done() {
 			time.Sleep(time.Millisecond)
@@ -46,5 +47,5 @@ func TestTheHelperDoesNotSleepWhileTheEngineIsDue(t *testing.T) {
 	})
 }
 
-// wholeSlice is longer than a yield takes that no other thread takes up.
+// wholeSlice is longer than a yield that no other thread takes up.
 const wholeSlice = 2 * time.Millisecond

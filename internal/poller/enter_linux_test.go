@@ -116,7 +116,8 @@ func TestNobodyGlancesAtALinkOnceThePollerIsClosed(t *testing.T) { // it is clos
 	}
 }
 
-// A caller that enters takes the duty away, perhaps before the helper has polled, and does not poll itself.
+// A caller that enters takes the duty away, perhaps before the helper has polled, and does not
+// poll itself.
 func TestTheHelperPollsThoughItsDutyIsTakenAway(t *testing.T) {
 	e := newFake(time.Microsecond)
 	p := &Poller{engine: e}
@@ -126,11 +127,11 @@ func TestTheHelperPollsThoughItsDutyIsTakenAway(t *testing.T) {
 	}
 }
 
-// late is an engine that always has work, and is told how late it is.
+// late is an engine that always has work, and knows the earliest valid time of its polls.
 type late struct {
 	fakeEngine
 	entered atomic.Int64 // when a caller entered last
-	before  atomic.Int64 // polls with an earlier time than that
+	before  atomic.Int64 // polls with an earlier time
 }
 
 func (e *late) Poll(now clock.Time) (work int, next clock.Time) {
@@ -140,8 +141,8 @@ func (e *late) Poll(now clock.Time) (work int, next clock.Time) {
 	return 1, now
 }
 
-// A goroutine that ran while the poller shared its processor may have read a later time than the poller. With the older
-// time a round trip could end before it began.
+// A goroutine that ran while the poller shared its processor may have read a later time than the
+// poller. With the older time a round trip could end before it began.
 func TestAPollerThatSharedItsProcessorLooksAtTheClockAgain(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	e := &late{}
@@ -161,7 +162,8 @@ func TestAPollerThatSharedItsProcessorLooksAtTheClockAgain(t *testing.T) {
 	if err := p.Wait(t.Context(), done.Load); err != nil {
 		t.Fatal(err)
 	}
-	preempted := int64(time.Since(begun) / (10 * time.Millisecond)) // the runtime lets a goroutine run for so long at the least
+	// The runtime lets a goroutine run for at least 10 ms.
+	preempted := int64(time.Since(begun) / (10 * time.Millisecond))
 	if n := e.before.Load(); n > times/200+preempted {
 		t.Errorf("%d of %d times the engine was polled with a time of before", n, times)
 	}

@@ -10,20 +10,22 @@ import (
 	"github.com/weftnet/weft/internal/idle"
 )
 
-// While callers poll, the helper looks now and then whether they still do: first soon, then more rarely, since callers
-// that are there tend to stay. The last figure bounds how late a deadline is met when they do not, and costs little of a
-// core.
+// While callers poll, the helper checks now and then that they still do: first soon, then more
+// rarely, since callers that are there tend to stay. rareLook bounds how late a deadline is met
+// when they do not, and costs a small part of a core.
 //
-// It also bounds how late a command leaves that a start form posted while the NIC listened and that no caller waits for.
-// On busy cores a smaller figure has the slowest of those leave sooner, but makes the slowest round trips several times as
-// long, since the helper takes a core from the waiter that polls. A poll within each start form would send frames one by
-// one, at a fraction of the rate over UDP. A caller in a hurry waits.
+// It also bounds how late a command leaves that a start form posted while the NIC listened, if
+// no caller waits for it. On busy cores a smaller figure lets the slowest of those leave sooner,
+// but makes the slowest round trips several times as long, since the helper takes a core from
+// the waiter that polls. A poll within each start form would send frames one by one, at a
+// fraction of the rate over UDP. A caller in a hurry waits.
 const (
 	firstLook = 50 * time.Microsecond
 	rareLook  = 500 * time.Microsecond
 )
 
-// shortSleep is the sleep that is not worth its wake-up: shorter deadlines are yielded for.
+// shortSleep is the sleep that is not worth its wake-up: for shorter deadlines the poller
+// yields.
 const shortSleep = 100 * time.Microsecond
 
 // helpers is the number of helpers of this program: one for each NIC.
@@ -43,8 +45,8 @@ func (p *Poller) help() {
 	}
 }
 
-// standBy waits until the helper has the duty: because the last waiter gave it up, or because no waiter has polled for a
-// while.
+// standBy waits until the helper has the duty, either because the last waiter gave it up or
+// because no waiter has polled for a while.
 func (p *Poller) standBy() {
 	for look := firstLook; !p.closed.Load(); look = min(2*look, rareLook) {
 		switch p.duty.Load() {
@@ -58,16 +60,23 @@ func (p *Poller) standBy() {
 			}
 		}
 		p.alarm.sleep(look)
-		p.helps.nudged.Store(false) // behind the sleep, before the next look: see nudge
+		p.helps.nudged.Store(false) // after the sleep, before the next look: see nudge
 	}
 }
 
-// watch polls while the helper has the duty, and parks when there is nothing to do, or at once where another thread computes beside it:
-// one that sleeps is given the core when a frame wakes it, one that looks has to wait for its turn. It polls once in any case: it took the
-// duty because no waiter had polled for long, and a caller that enters again and again takes it away, but does not poll. What programs of the
-// NIC answer no caller waits for: when they have, the next message may be near, and the helper is awake for it as a waiter would be. It shares its
-// processor again and again, crowded or not: else no thread may be left that hears of the program's own sockets, such as those by which pages
-// are asked for, and the runtime looks at those by itself only every 10 ms. To share has another thread look.
+// watch polls while the helper has the duty, and parks when there is nothing to do. If another
+// thread computes on its core it parks at once: the kernel gives the core to a sleeper when a
+// frame wakes it, but a poller has to wait for its turn.
+//
+// It polls at least once. It took the duty because no waiter had polled for long, and a caller
+// that enters again and again takes the duty away but does not poll.
+//
+// No caller waits for the answers of programs in the NIC. After such an answer the next message
+// may be near, and the helper stays awake for it as a waiter would.
+//
+// It shares its processor again and again, crowded or not. Otherwise no thread may be left that
+// polls the program's own sockets, such as those by which pages are requested, and the runtime
+// alone polls those only every 10 ms. Sharing makes another thread poll them.
 func (p *Poller) watch() {
 	idle.Enter()
 	defer idle.Leave()
@@ -100,26 +109,29 @@ func (p *Poller) watch() {
 			runtime.Gosched()
 		case work > 0:
 			p.slow.Work(now)
-		case listening, next.Sub(now) < shortSleep, p.answering(now): // a post to a queue that is listened to does not ring
+		// listening: a post to a queue that is listened to does not ring.
+		case listening, next.Sub(now) < shortSleep, p.answering(now):
 			if !p.slow.Rest(now, p.cfg.yield, Now) || listening && !p.endListening(now, next) {
 				continue
 			}
 			fallthrough
 		default:
 			p.doze(&p.helps, helper, now, next)
-			p.duty.CompareAndSwap(nobody, helper) // a waiter took the duty while the helper slept, and left
-			polled = p.duty.Load() == waiter      // else the helper has to see what ended the sleep
+			// A waiter may have taken the duty while the helper slept, and left.
+			p.duty.CompareAndSwap(nobody, helper)
+			polled = p.duty.Load() == waiter // else the helper must see what ended the sleep
 		}
 	}
 }
 
-// answering reports whether a program has answered so lately that the next message for one may be near.
+// answering reports whether a program has answered so recently that the next message for one may
+// be near.
 func (p *Poller) answering(now clock.Time) bool {
 	return p.answers > 0 && now.Sub(p.answered) < p.cfg.Awake
 }
 
-// endListening has processes ring for their next commands, for a helper that had better park though they were listened to just now. It
-// reports whether they all do.
+// endListening makes processes ring for their next commands. It serves a helper that should park
+// although they were listened to until now. It reports whether all of them will ring.
 func (p *Poller) endListening(now, next clock.Time) bool {
 	if !p.mu.TryLock() {
 		return false
@@ -131,12 +143,13 @@ func (p *Poller) endListening(now, next clock.Time) bool {
 	return !listening
 }
 
-// mostNod is how long a waiter sleeps with the duty: longer than an answer takes to come from a host that is busy. Then it is better that it
-// does not keep a thread, and hears at once that its context has ended.
+// mostNod is how long a waiter sleeps with the duty: longer than an answer from a busy host
+// takes. After that it should keep no thread, and must learn at once if its context ends.
 const mostNod = 2 * time.Millisecond
 
-// nod has the waiter with the duty sleep as the helper would, for a while: what a frame brings is then its own at once, where the helper would
-// have to wake it in turn. It reports whether the waiter had better go on.
+// nod makes the waiter with the duty sleep as the helper would, for a while. It then gets an
+// arriving frame at once; the helper would have to wake it in turn. It reports whether the
+// waiter should continue.
 func (p *Poller) nod(ctx context.Context, ready func() bool) bool {
 	if !p.mu.TryLock() {
 		return true

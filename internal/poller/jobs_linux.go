@@ -7,16 +7,17 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
-// jobs are what others want done between two polls. The loop does them itself, one a turn: were they done by their own
-// threads under a lock, the kernel could take the processor from one that has it, for milliseconds, and every process of the
-// NIC would wait. A caller that asks for many is not to slow the others down either: while there is other work, jobs have a share of
-// the loop's time.
+// jobs are calls that other goroutines want to run between two polls. The loop runs them itself,
+// one a turn. If their own threads ran them under a lock, the kernel could take the processor
+// from the holder, for milliseconds, and every process of the NIC would wait. Nor may a caller
+// with many jobs slow the others down: while there is other work, jobs have a share of the
+// loop's time.
 type jobs struct {
 	queued atomic.Int32 // len(queue), to be read without the lock
-	rested clock.Time   // from when on a busy loop does another
+	rested clock.Time   // from then on a busy loop runs another
 
 	mu      sync.Mutex
-	running bool // the loop does them; otherwise the caller that wants something done does it
+	running bool // the loop runs them; otherwise their callers do
 	queue   []job
 }
 
@@ -25,10 +26,11 @@ type job struct {
 	done chan struct{}
 }
 
-// jobShare is how many times as long as a job took a busy loop does none.
+// jobShare is the pause of a busy loop after a job, as a multiple of the job's time.
 const jobShare = 4
 
-// Do runs f between two polls, and returns when it has run. f must be short: nothing moves meanwhile.
+// Do runs f between two polls, and returns when it has run. f must be short: nothing else is
+// processed meanwhile.
 func (l *Loop) Do(f func(now clock.Time)) {
 	l.jobs.mu.Lock()
 	if !l.running {
@@ -46,7 +48,7 @@ func (l *Loop) Do(f func(now clock.Time)) {
 	<-done
 }
 
-// open has jobs come to the loop from now on, and finish has them come no longer, and does what is left.
+// open directs jobs to the loop from now on. finish ends that, and runs the remaining jobs.
 func (l *Loop) open() {
 	l.jobs.mu.Lock()
 	defer l.jobs.mu.Unlock()
@@ -65,7 +67,7 @@ func (l *Loop) finish() {
 	l.queued.Store(0)
 }
 
-// job does the oldest job, unless a busy loop has just done one, and reports whether it did.
+// job runs the oldest job, unless a busy loop has just run one, and reports whether it did.
 func (l *Loop) job(now clock.Time, busy bool) bool {
 	if l.queued.Load() == 0 || busy && now < l.rested {
 		return false

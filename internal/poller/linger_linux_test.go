@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// lingering is a poller that is entered and settled, and its link.
+// lingering returns a poller that is entered and settled, and its link.
 func lingering(t *testing.T) (*Poller, *glancing, *fakeEngine) {
 	g, e := &glancing{}, newFake(time.Microsecond)
 	p := open(t, e, Config{Link: link.Caps{Glance: g.Glance}})
@@ -98,7 +98,8 @@ func TestWhoSettlesPollsIfNobodyHasForAWhile(t *testing.T) {
 		polls int64
 	}{{0, false, 0}, {0, true, 0}, {pollEvery, false, 1}, {pollEvery, true, 0}, {time.Minute, true, 0}} {
 		g.frame.Store(c.frame)
-		for tries := 0; ; tries++ { // time goes by in between, and the helper may take over
+		// Time passes in between, and the helper may take over.
+		for tries := 0; ; tries++ {
 			before := e.polls.Load()
 			p.duty.Store(nobody)
 			p.polled.Store(int64(Now().Add(-c.since)))

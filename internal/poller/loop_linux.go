@@ -20,29 +20,30 @@ import (
 //
 //	        work, or idle for a moment          idle, and no process is listened to
 //	poll ◄──────────────────────────── poll ──────────────────────────────► parked in epoll until
-//	  │                                                                      · a frame            (the link, by level)
-//	  └── every so many turns: which processes have rung?                    · a process rings    (its eventfd, by edge)
-//	                                                                         · Do                 (an eventfd, by edge)
-//	                                                                         · the next deadline
+//	  │                                                        · a frame          (the link, by level)
+//	  └── every so many turns: which processes have rung?      · a process rings  (its eventfd, by edge)
+//	                                                           · Do               (an eventfd, by edge)
+//	                                                           · the next deadline
 //
-// A process's eventfd is watched edge-triggered and never read: its other end could make a read block (decision 11).
+// A process's eventfd is watched edge-triggered and never read: its other end could make a read
+// block (decision 11).
 type Loop struct {
 	engine Engine
 	cfg    LoopConfig
 
 	mu sync.Mutex // guards the engine; the loop holds it from its start to its end
 	jobs
-	dirty  atomic.Bool // something changed that the parked or parking loop must look at
+	dirty  atomic.Bool // something changed that the loop must look at before or while it parks
 	parked atomic.Bool
 
 	epoll int
-	nudge int // eventfd, ours alone
+	nudge int // eventfd, used only by the loop
 
 	pace   idle.Pace
 	yield  func()
 	events [64]unix.EpollEvent
 	turns  uint
-	looks  uint // that found nothing
+	looks  uint // polls that found nothing
 
 	// See beside_linux.go.
 	neighbours
@@ -51,23 +52,26 @@ type Loop struct {
 	move      func(processor int)
 }
 
-// LoopConfig is what a Loop needs beside its engine.
+// LoopConfig holds a Loop's settings other than its engine.
 type LoopConfig struct {
-	Link  link.Caps     // what the engine's link can do: its Fd or Notify announces frames
+	// The capabilities of the engine's link: its Fd or Notify announces frames.
+	Link  link.Caps
 	Awake time.Duration // zero: idle.Awake
 
 	// Turn is called after each poll, under the lock; it may be nil.
 	Turn func(now clock.Time)
 }
 
-// lookEvery is how many turns a busy loop makes between two looks at the bells.
+// lookEvery is the number of turns of a busy loop from one look at the bells to the next.
 const lookEvery = 16 // an epoll_wait that finds nothing costs as much as a poll of an idle link
 
-// looksPerYield is how many polls that find nothing a loop makes for each time that it lets others run, if it shares its
-// core: a look is cheaper than to go to a process and back. With four, the processes wait for longer than is won.
+// looksPerYield is how many polls that find nothing a loop makes before it lets others run, if
+// it shares its core: a look is cheaper than a switch to a process and back. With four, the
+// processes would wait for longer than is gained.
 const looksPerYield = 2
 
-// nudgeToken and linkToken stand for the loop's own descriptors in epoll's events; slots stand for processes.
+// nudgeToken and linkToken stand for the loop's own descriptors in epoll's events; slots stand
+// for processes.
 const (
 	nudgeToken = -1
 	linkToken  = -2
@@ -82,7 +86,8 @@ func NewLoop(e Engine, cfg LoopConfig) (*Loop, error) {
 	if err != nil {
 		return nil, fmt.Errorf("poller: epoll: %w", err)
 	}
-	l := &Loop{engine: e, cfg: cfg, epoll: ep, nudge: -1, yield: idle.YieldThread, processor: idle.Processor, move: idle.MoveTo}
+	l := &Loop{engine: e, cfg: cfg, epoll: ep, nudge: -1,
+		yield: idle.YieldThread, processor: idle.Processor, move: idle.MoveTo}
 	l.shares = l.pace.Shares
 	if l.nudge, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return nil, errors.Join(fmt.Errorf("poller: eventfd: %w", err), l.Close())
@@ -110,15 +115,16 @@ func (l *Loop) watch(fd int, events uint32, token int32) error {
 	return nil
 }
 
-// AddBell watches the eventfd by which the process at slot rings. A ring that came before counts.
+// AddBell watches the eventfd by which the process at slot rings. An earlier ring counts.
 func (l *Loop) AddBell(fd int, slot uint16) error {
 	return l.watch(fd, unix.EPOLLIN|unix.EPOLLET, int32(slot))
 }
 
-// RemoveBell ends that. Closing the descriptor would not: the process has another for the same eventfd.
+// RemoveBell ends that. Closing the descriptor would not: the process has another for the same
+// eventfd.
 func (l *Loop) RemoveBell(fd int) error { return unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, fd, nil) }
 
-// Kick has the loop poll, soon and once more. It does not wait for that.
+// Kick makes the loop poll soon, once more than it would. It does not wait for that poll.
 func (l *Loop) Kick() { l.wake() }
 
 // wake makes the loop poll again.
@@ -129,7 +135,7 @@ func (l *Loop) wake() {
 	}
 }
 
-// Run polls until ctx is done. It keeps its thread to itself.
+// Run polls until ctx is done. It locks its goroutine to its thread.
 func (l *Loop) Run(ctx context.Context) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -182,9 +188,10 @@ func (l *Loop) Run(ctx context.Context) {
 	}
 }
 
-// rest does what the idle time since the last work calls for. Deadlines that are nearer than a sleep is worth are
-// waited for awake, as is the end of listening, unless another thread computes beside the loop: then it parks at once. Yielding
-// the thread is enough: the goroutine has it to itself.
+// rest chooses how to wait, by the idle time since the last work. It waits awake for deadlines
+// that are nearer than a sleep is worth, and for the end of listening, unless another thread
+// computes on the loop's core: then it parks at once. Yielding the thread is enough: the
+// goroutine is alone on it.
 func (l *Loop) rest(now, since, next clock.Time) {
 	if l.lookOn(now) {
 		return
@@ -202,8 +209,9 @@ func (l *Loop) rest(now, since, next clock.Time) {
 	l.park(next)
 }
 
-// park sleeps in epoll until something happens or next. It says that it parks and looks then for the last time; a caller
-// that changes something makes it dirty first and looks then whether it parks.
+// park sleeps in epoll until an event or next. It first announces that it parks, and then looks
+// for the last time. A caller that changes something first sets dirty, and then looks whether
+// the loop parks.
 func (l *Loop) park(next clock.Time) {
 	l.parked.Store(true)
 	sleep, awake := l.cfg.Link.Sleep, l.cfg.Link.Awake
@@ -235,7 +243,8 @@ func (l *Loop) rings(n int) {
 	}
 }
 
-// wait is epoll_pwait2: d may be any number of nanoseconds, for ever if negative. It may end early.
+// wait is epoll_pwait2 with a timeout of d, in nanoseconds; it waits without limit if d is
+// negative. It may end early.
 func (l *Loop) wait(d time.Duration) (n int) {
 	if d == 0 { // returns at once, so the runtime need not know
 		r, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.epoll), uintptr(unsafe.Pointer(&l.events[0])),
@@ -249,7 +258,7 @@ func (l *Loop) wait(d time.Duration) (n int) {
 	}
 	r, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(l.epoll), uintptr(unsafe.Pointer(&l.events[0])),
 		uintptr(len(l.events)), uintptr(unsafe.Pointer(ts)), 0, 0)
-	if errno == unix.ENOSYS { // before Linux 5.11: milliseconds have to do
+	if errno == unix.ENOSYS { // before Linux 5.11: milliseconds must do
 		ms := -1
 		if d > 0 {
 			ms = int((d + time.Millisecond - 1) / time.Millisecond)
@@ -267,7 +276,8 @@ func count(r uintptr, errno unix.Errno) int {
 	return int(r)
 }
 
-// Close frees what the loop holds, once Run has returned and no method is called any more.
+// Close frees the loop's resources. Run must have returned, and no method may be called any
+// more.
 func (l *Loop) Close() error {
 	if l.cfg.Link.Notify != nil {
 		l.cfg.Link.Notify(func() {})

@@ -17,12 +17,13 @@ import (
 type bellEngine struct {
 	fakeEngine
 	queues    [4]atomic.Int64 // commands posted by "processes"
-	listening [4]atomic.Bool  // the word that they look at
+	listening [4]atomic.Bool  // the listening words of the processes
 	idle      [4]int
-	patience  int // polls that find a queue empty before it is listened to no more; 0 is 20
-	served    [4]atomic.Int64
-	timer     atomic.Int64 // a deadline
-	fired     atomic.Int64
+	// Polls that find a queue empty before the engine stops listening to it; 0 is 20.
+	patience int
+	served   [4]atomic.Int64
+	timer    atomic.Int64 // a deadline
+	fired    atomic.Int64
 }
 
 func (e *bellEngine) Poll(now clock.Time) (work int, next clock.Time) {
@@ -133,7 +134,7 @@ func eventually(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// A post sees that the NIC listens, or rings; none is lost, however the two meet (decision 11).
+// A post sees that the NIC listens, or rings. None is lost, however the two meet (decision 11).
 func TestNoCommandOfAProcessIsLost(t *testing.T) {
 	e := &bellEngine{}
 	l := runLoop(t, e, LoopConfig{})
@@ -158,7 +159,7 @@ func TestNoCommandOfAProcessIsLost(t *testing.T) {
 					runtime.Gosched()
 				}
 				if n%10 == 0 {
-					time.Sleep(time.Duration(n) * 3 * time.Microsecond) // long enough to park, sometimes
+					time.Sleep(time.Duration(n) * 3 * time.Microsecond) // sometimes enough to park
 				}
 			}
 		})
@@ -166,7 +167,8 @@ func TestNoCommandOfAProcessIsLost(t *testing.T) {
 	all.Wait()
 }
 
-// Embedded, too, a post that sees that the NIC listens does not kick, and is served though no caller waits for it.
+// In an embedded NIC, too, a post that sees that the NIC listens does not kick, and is served
+// though no caller waits for it.
 func TestNoCommandIsLostThoughNobodyWaits(t *testing.T) {
 	e := &bellEngine{}
 	p := open(t, e, Config{})
@@ -176,7 +178,8 @@ func TestNoCommandIsLostThoughNobodyWaits(t *testing.T) {
 			p.Kick()
 		}
 		eventually(t, "the command's turn", func() bool { return e.served[0].Load() == n+1 })
-		time.Sleep(time.Duration(n%20) * 50 * time.Microsecond) // so that the helper looks, takes over, or sleeps
+		// So that the helper looks, takes over, or sleeps.
+		time.Sleep(time.Duration(n%20) * 50 * time.Microsecond)
 	}
 	comesToRest(t, &e.polls)
 }
@@ -194,7 +197,7 @@ func TestARingBeforeTheBellIsWatchedCounts(t *testing.T) {
 	if err := l.RemoveBell(fd); err != nil {
 		t.Error(err)
 	}
-	l.Do(func(clock.Time) {}) // what had been heard before has been told by then
+	l.Do(func(clock.Time) {}) // earlier rings have been reported by then
 	rings := e.rings.Load()
 	unix.Write(fd, one)
 	time.Sleep(5 * time.Millisecond)
@@ -251,7 +254,8 @@ func TestALoopBesideSomebodyWhoComputesParksThoughItListens(t *testing.T) {
 
 func TestAHelperBesideAThreadThatComputesParksThoughItListens(t *testing.T) {
 	e := &bellEngine{patience: 1 << 30}
-	p, err := New(e, Config{yield: func() { time.Sleep(time.Millisecond) }}) // the other thread has the core meanwhile
+	// The other thread has the core meanwhile.
+	p, err := New(e, Config{yield: func() { time.Sleep(time.Millisecond) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +290,8 @@ func TestDoHasTheEngineToItselfWhileTheLoopIsBusy(t *testing.T) {
 	})
 }
 
-// A loop that always finds work does not park, where it would hear of rings. It looks for them all the same.
+// A loop that always finds work does not park, and so learns of no rings from epoll. It looks
+// for them all the same.
 func TestABusyLoopHearsARing(t *testing.T) {
 	e := &busyBells{}
 	l := runLoop(t, e, LoopConfig{})
@@ -301,7 +306,7 @@ func TestABusyLoopHearsARing(t *testing.T) {
 	eventually(t, "the command of a process that rings", func() bool { return e.served[2].Load() == 1 })
 }
 
-// busyBells is a bellEngine whose polls find work, each of them.
+// busyBells is a bellEngine that finds work in each poll.
 type busyBells struct{ bellEngine }
 
 func (e *busyBells) Poll(now clock.Time) (work int, next clock.Time) {
@@ -310,9 +315,11 @@ func (e *busyBells) Poll(now clock.Time) (work int, next clock.Time) {
 }
 
 func TestDoMayMeetTheStartAndTheEndOfTheLoop(t *testing.T) {
-	// As a daemon has them: with one processor, each call waits until the loop is preempted.
+	// With two processors, as daemons have: with one, each call waits until the loop is
+	// preempted.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
-	for range 200 { // 40 calls each, and beside other threads that compute each may wait for its turn
+	// 40 calls each; if other threads compute, each may wait for its turn.
+	for range 200 {
 		l, err := NewLoop(&countingEngine{}, LoopConfig{})
 		if err != nil {
 			t.Fatal(err)
@@ -340,7 +347,8 @@ func TestDoMayMeetTheStartAndTheEndOfTheLoop(t *testing.T) {
 	}
 }
 
-// A loop that has ended is not told to poll by the end of its context any more: its descriptor may be another file's by then.
+// The end of its context no longer wakes a loop that has ended: its descriptor may be another
+// file's by then.
 func TestNothingWakesALoopThatHasEnded(t *testing.T) {
 	for range 300 {
 		l, err := NewLoop(&bellEngine{}, LoopConfig{})

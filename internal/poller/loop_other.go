@@ -12,17 +12,17 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// Loop runs a daemon's engine. It needs epoll and eventfd, so here NewLoop says that there is none.
+// Loop runs a daemon's engine. It needs epoll and eventfd, so NewLoop fails on this system.
 type Loop struct{}
 
-// LoopConfig is what a Loop needs beside its engine.
+// LoopConfig holds a Loop's settings other than its engine.
 type LoopConfig struct {
 	Link  link.Caps
 	Awake time.Duration
 	Turn  func(now clock.Time)
 }
 
-// NewLoop fails: only Linux has what a daemon needs.
+// NewLoop fails: a daemon needs Linux.
 func NewLoop(Engine, LoopConfig) (*Loop, error) {
 	return nil, errors.New("poller: a NIC daemon needs Linux, this is " + runtime.GOOS)
 }

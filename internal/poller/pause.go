@@ -9,8 +9,8 @@ import (
 	"github.com/weftnet/weft/internal/nic"
 )
 
-// pause is how a caller waits between polls for room at a receiver, which reads a hundred microseconds and more before it polls. The
-// caller counts as one that is awake until End.
+// pause is a caller's wait between polls for room at a receiver, which may read for a hundred
+// microseconds and more before it polls. The caller counts as awake until End.
 type pause struct {
 	begun clock.Time
 	pace  idle.Pace
@@ -18,7 +18,7 @@ type pause struct {
 
 var pauses = sync.Pool{New: func() any { return new(pause) }}
 
-// Pause begins to wait. With it a Poller is nic.Turns.
+// Pause begins to wait. By this method a Poller is a nic.Turns.
 func (p *Poller) Pause() nic.Pause {
 	idle.Enter()
 	w := pauses.Get().(*pause)
@@ -26,7 +26,7 @@ func (p *Poller) Pause() nic.Pause {
 	return w
 }
 
-// Rest waits a moment. It reports whether it was the last that is worth it.
+// Rest waits a moment. It reports whether further waiting is not worthwhile.
 func (w *pause) Rest() (last bool) {
 	now := Now()
 	return now.Sub(w.begun) > limits.RoomWait || w.pace.Rest(now, idle.Relax, Now)

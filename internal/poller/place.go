@@ -9,12 +9,15 @@ import (
 	"github.com/weftnet/weft/internal/idle"
 )
 
-// place is where one goroutine sleeps until a frame, a deadline or a nudge: the helper, or the waiter that has the duty.
+// place is where one goroutine sleeps until a frame, a deadline or a nudge: the helper, or the
+// waiter that has the duty.
 type place struct {
-	until  atomic.Int64 // when the sleep ends at the latest; 0: none sleeps here, or it looks by itself soon enough
-	nudged atomic.Bool  // the sleeper has been woken and has not looked yet
+	// When the sleep ends at the latest; 0: no goroutine sleeps here, or it looks by itself soon
+	// enough.
+	until  atomic.Int64
+	nudged atomic.Bool // the sleeper has been woken and has not looked yet
 	sleep  *sleeper
-	mu     sync.Mutex // held by the one that sleeps, and by the one that closes the place
+	mu     sync.Mutex // held by the sleeper, and by close
 }
 
 func (l *place) furnish(link int) (err error) {
@@ -22,35 +25,38 @@ func (l *place) furnish(link int) (err error) {
 	return err
 }
 
-// close waits until none sleeps here.
+// close waits until no goroutine sleeps here.
 func (l *place) close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.sleep.close()
 }
 
-// nudge makes the present or next sleep end at once. What the sleeper shall see must be stored before.
+// nudge makes the present or next sleep end at once. Store what the sleeper must see before the
+// call.
 func (l *place) nudge() {
 	if !l.nudged.Swap(true) {
 		l.sleep.wake()
 	}
 }
 
-// nudgeFor wakes the one that would sleep past a deadline.
+// nudgeFor wakes a sleeper that would sleep past a deadline.
 func (l *place) nudgeFor(deadline int64) {
 	if deadline < l.until.Load() {
 		l.nudge()
 	}
 }
 
-// doze sleeps at a place until next, a frame, or a nudge, while holder has the duty. It says first that it sleeps and looks then for the last
-// time, so that a caller that changes something sees that a nudge is needed, or is seen.
+// doze sleeps at a place until next, a frame, or a nudge, while holder has the duty. It first
+// announces that it sleeps, and then looks for the last time. So a caller that changes something
+// sees that a nudge is needed, or is seen itself.
 func (p *Poller) doze(l *place, holder int32, now, next clock.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.until.Store(int64(next))
-	if p.linkSleeps() && clock.Time(p.next.Load()) >= next && !p.arrived.Load() && !p.closed.Load() && p.duty.Load() == holder {
-		d := time.Duration(-1) // for ever
+	if p.linkSleeps() && clock.Time(p.next.Load()) >= next && !p.arrived.Load() && !p.closed.Load() &&
+		p.duty.Load() == holder {
+		d := time.Duration(-1) // no limit
 		if next != clock.Never {
 			d = max(0, next.Sub(now)) // the engine may be due already
 		}
@@ -77,9 +83,10 @@ func (p *Poller) sleepsByRuntime(holder int32, now clock.Time) bool {
 	return p.company.isFrequent(now) || holder == helper && helpers.Load() == 1 && idle.Crowded()
 }
 
-// linkSleeps tells a link that has to know that its poller parks. It is false if there are frames, or if a waiter polls
-// right now. Polls of others do not end the link's sleep: the first frame then wakes the helper for nothing, which is
-// better than frames that come when they are through and wake no thread.
+// linkSleeps tells a link that has a Sleep function that its poller parks. It returns false if
+// there are frames, or if another goroutine polls right now. Polls of others do not end the
+// link's sleep: the first frame then wakes the helper needlessly. That is better than frames
+// that arrive after those polls and wake no thread.
 func (p *Poller) linkSleeps() bool {
 	sleep := p.cfg.Link.Sleep
 	if sleep == nil {

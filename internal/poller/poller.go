@@ -1,6 +1,7 @@
 // Package poller runs one engine on the real clock.
 //
-// Embedded, the engine belongs to the holder of the lock, and one goroutine at a time has the duty to keep polling:
+// Embedded, the engine belongs to the holder of the lock, and one goroutine has the duty to keep
+// polling:
 //
 //	           a caller waits             its operation is done, others wait: one takes over
 //	┌──────┐ ──────────────────► ┌────────┐ ─────────┐
@@ -14,14 +15,18 @@
 //	│ the next deadline, or a nudge       │
 //	└─────────────────────────────────────┘
 //
-// Before a waiter gives the duty to the helper it sleeps with it for a moment (nod): where other threads want the processor, an answer is then
-// its own as soon as the kernel wakes it.
+// Before a waiter gives the duty to the helper it sleeps with the duty for a moment (nod): if
+// other threads want the processor, the waiter then has an answer as soon as the kernel wakes
+// it.
 //
-// Where other goroutines of the program use the NIC while one polls (company), it lets them run before it begins.
+// If other goroutines of the program use the NIC while one polls (company), the poller lets them
+// run before it begins.
 //
-// A waiter that does not have the duty sleeps on a channel; the polling one looks after each poll which of them are
-// ready. One that again and again brings others what they wait for, and itself nothing, gives the duty up, and is not given it again before it has
-// what it waits for; one that leaves and is back soon each time finds it free. So progress does not depend on callers, and an idle process costs no CPU.
+// A waiter that does not have the duty sleeps on a channel. After each poll, the polling
+// goroutine looks which waiters are ready. If a waiter's polls repeatedly bring others their
+// results, and itself nothing, it gives the duty up, and does not get it again before it has its
+// own result. A waiter that leaves and is back soon each time finds the duty free. So progress
+// does not depend on callers, and an idle process costs no CPU.
 //
 // As a daemon (Loop), one locked thread polls and parks in epoll.
 package poller
@@ -39,32 +44,39 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// Engine is what a poller needs of a NIC. internal/nic's Engine is one.
+// Engine is the part of a NIC that a poller needs. internal/nic's Engine is one.
 type Engine interface {
-	// Poll moves everything along and says when it must run again though nothing comes in from outside.
+	// Poll does all pending work. It returns how much it did, and when it must run again even if
+	// nothing comes in from outside.
 	Poll(now clock.Time) (work int, next clock.Time)
-	// Ring says that the process at slot posted a command though its queue was no longer listened to.
+	// Ring reports that the process at slot posted a command though its queue was no longer
+	// listened to.
 	Ring(slot uint16)
 	// RingAll is Ring for every process.
 	RingAll()
-	// Listening reports whether some process's queue is listened to, so that its posts do not ring.
+	// Listening reports whether the queue of any process is listened to, so that its posts do
+	// not ring.
 	Listening() bool
-	// EndListening has processes ring for their next commands, where there are none by now.
+	// EndListening makes those processes ring for their next commands that have no command
+	// queued now.
 	EndListening()
 	// Told reports whether the last poll had something to tell a process.
 	Told() bool
-	// Answered counts messages that programs of the NIC have handled, for which no caller waits.
+	// Answered returns the number of messages that programs of the NIC have handled. No caller
+	// waits for those.
 	Answered() uint64
-	// WaitsAt is the processor at which the only process that is listened to waits awake; -1 if there is none such.
+	// WaitsAt returns the processor at which the only process that is listened to waits awake;
+	// -1 if there is no such process.
 	WaitsAt() int
 }
 
-// ErrClosed is what a Wait ends with when the poller is closed.
+// ErrClosed is the error of a Wait when the poller is closed.
 var ErrClosed = errors.New("poller: closed")
 
-// Config is what a Poller may be told. The zero value is good.
+// Config holds the settings of a Poller. The zero value is valid.
 type Config struct {
-	Link  link.Caps     // what the engine's link can do: its Fd or Notify announces frames
+	// The capabilities of the engine's link: its Fd or Notify announces frames.
+	Link  link.Caps
 	Awake time.Duration // how long to poll without work before parking; zero means idle.Awake
 
 	yield func() // lets other threads run; nil means idle.Relax
@@ -77,12 +89,13 @@ const (
 	helper
 )
 
-// takeover is how long no waiter must have polled for the helper to take over, when it looks.
+// takeover is how long no waiter must have polled for the helper to take over, when it checks.
 const takeover = 20 * time.Microsecond
 
-// shareAfter is how long a busy poller keeps its processor from other goroutines of the program, if pollers leave them no other.
-// Where they do, one of them may compute on it, so that the rest have shareAlways to wait. To share wakes another thread to go
-// on with the poller, which takes 5 µs, and more on the core that the thread was woken on.
+// shareAfter is how long a busy poller keeps its processor from other goroutines of the program,
+// if pollers leave them no other. If pollers do leave one, a goroutine may compute on it, and
+// the others wait for shareAlways. Sharing wakes another thread to go on with the poller. That
+// takes 5 µs, and more on the core on which the thread was woken.
 const (
 	shareAfter  = 100 * time.Microsecond
 	shareAlways = 1 * time.Millisecond
@@ -96,25 +109,26 @@ type Poller struct {
 	mu       sync.Mutex   // guards the engine
 	duty     atomic.Int32 // nobody, waiter or helper
 	pace     idle.Pace    // of the waiter with the duty
-	apart    apart        // likewise
+	apart    apart        // of that waiter
 	slow     idle.Pace    // of the helper
-	answers  uint64       // of programs, as the helper saw last,
-	answered clock.Time   // and when they became more
-	again    atomic.Bool  // a command was posted: the holder of mu polls once more before it is through
-	wanted   atomic.Int32 // how many are about to sleep until mu is free
+	answers  uint64       // of programs, at the helper's last look
+	answered clock.Time   // when answers last grew
+	again    atomic.Bool  // a command was posted: the holder of mu polls once more before it ends
+	wanted   atomic.Int32 // goroutines that are about to sleep until mu is free
 	closed   atomic.Bool
 
-	patience atomic.Int32  // how many looks at the link Linger takes,
-	lingers  int32         // at most
-	soon     time.Duration // by when what it waits for comes
+	patience atomic.Int32  // looks at the link that Linger takes now
+	lingers  int32         // the most looks
+	soon     time.Duration // a frame within this time makes Linger worthwhile
 	unpolled int           // frames that were taken though a poll was due; guarded by mu
 
-	polled  atomic.Int64 // when the engine was polled last
-	next    atomic.Int64 // when it said that it must be polled again; 0 is always
-	arrived atomic.Bool  // the link announced a frame since the last poll of one that was about to sleep
+	polled atomic.Int64 // when the engine was polled last
+	next   atomic.Int64 // when it must be polled again; 0 is always
+	// The link announced a frame since the last poll of a goroutine that was about to sleep.
+	arrived atomic.Bool
 
-	left    atomic.Int64 // when a waiter last gave up the duty because it had what it waited for
-	returns atomic.Int32 // how often in a row one was back soon after that
+	left    atomic.Int64 // when a waiter last gave up the duty because it had its result
+	returns atomic.Int32 // how often in a row a waiter was back soon after that
 
 	waiters idle.Waiters
 	helps   place         // of the helper
@@ -146,7 +160,7 @@ func New(e Engine, cfg Config) (*Poller, error) {
 	return p, nil
 }
 
-// furnish makes what goroutines sleep at.
+// furnish makes the places at which goroutines sleep.
 func (p *Poller) furnish() (err error) {
 	fd := linkFd(p.cfg.Link)
 	if err := p.helps.furnish(fd); err != nil {
@@ -162,7 +176,7 @@ func (p *Poller) furnish() (err error) {
 	return nil
 }
 
-// linkFd is the descriptor that announces l's frames, or -1.
+// linkFd returns the descriptor that announces l's frames, or -1.
 func linkFd(l link.Caps) int {
 	if l.Fd == nil {
 		return -1
@@ -172,10 +186,12 @@ func linkFd(l link.Caps) int {
 
 var epoch = time.Now()
 
-// Now is the clock of every engine in this process: monotonic, from the start of the process.
+// Now returns the time of every engine in this process: monotonic, from the start of the
+// process.
 func Now() clock.Time { return clock.Time(time.Since(epoch)) }
 
-// Do runs f while no other goroutine polls, and polls afterwards. f must not wait for anything that needs the engine.
+// Do runs f while no other goroutine polls, and polls afterwards. f must not wait for anything
+// that needs the engine.
 func (p *Poller) Do(f func(now clock.Time)) {
 	p.mu.Lock()
 	p.call(f)
@@ -183,7 +199,7 @@ func (p *Poller) Do(f func(now clock.Time)) {
 	p.unlock()
 }
 
-// call runs f with the lock held, and gives the lock back if f panics.
+// call runs f with the lock held, and releases the lock if f panics.
 func (p *Poller) call(f func(now clock.Time)) {
 	done := false
 	defer func() {
@@ -195,13 +211,14 @@ func (p *Poller) call(f func(now clock.Time)) {
 	done = true
 }
 
-// Enter gives the caller the engine, for a moment: Leave must follow. It waits while another goroutine polls. A caller that enters counts
-// as one that polls, so that the helper stays away. It is false when the poller is closed.
+// Enter gives the caller the engine, for a moment: Leave must follow. It waits while another
+// goroutine polls. A caller that enters counts as one that polls, so that the helper stays away.
+// Enter returns false if the poller is closed.
 func (p *Poller) Enter() bool {
 	if !p.mu.TryLock() {
 		p.enterLate()
 	}
-	if p.closed.Load() { // perhaps while this waited: what the engine stands on is closed as well
+	if p.closed.Load() { // perhaps during the wait: the engine's resources are closed as well
 		p.mu.Unlock()
 		return false
 	}
@@ -218,7 +235,7 @@ func (p *Poller) enterBeside() {
 	}
 }
 
-// enterLate is Enter where the engine is taken.
+// enterLate is Enter if the engine is taken.
 func (p *Poller) enterLate() {
 	p.wanted.Add(1)
 	defer p.wanted.Add(-1)
@@ -233,7 +250,7 @@ func (p *Poller) enterLate() {
 // enterTries is how often Enter tries before it sleeps: for as long as a poll of little work takes.
 const enterTries = 100
 
-// Poll polls in between.
+// Poll polls between Enter and Leave.
 func (p *Poller) Poll() {
 	p.engine.RingAll()
 	p.poll(Now())
@@ -245,7 +262,7 @@ func (p *Poller) LeavePolling() {
 	p.unlock()
 }
 
-// Leave gives the engine back. It must be polled at next, or before.
+// Leave gives the engine back. The engine must be polled at next, or before.
 func (p *Poller) Leave(next clock.Time) {
 	if int64(next) < p.next.Load() {
 		p.next.Store(int64(next))
@@ -253,8 +270,9 @@ func (p *Poller) Leave(next clock.Time) {
 	p.unlock()
 }
 
-// Kick says that a command has been posted. If no goroutine is polling it polls once, here and now: with nothing queued, a
-// send enters the engine and leaves by the link within this call. If one is, it polls once more. It never blocks.
+// Kick announces that a command has been posted. If no goroutine is polling, Kick itself polls
+// once: with nothing queued, a send enters the engine and leaves by the link within this call.
+// If one is, that goroutine polls once more. Kick never blocks.
 func (p *Poller) Kick() {
 	p.Began()
 	p.again.Store(true)
@@ -263,20 +281,23 @@ func (p *Poller) Kick() {
 	}
 }
 
-// Began notes that a caller has begun an operation, which the engine sees by itself when it is polled. While a waiter polls that is another goroutine.
+// Began notes that a caller has begun an operation, which the engine finds when it is polled. If
+// a waiter polls, that is another goroutine.
 func (p *Poller) Began() {
 	if p.duty.Load() == waiter {
 		p.company.note(clock.Time(p.polled.Load()))
 	}
 }
 
-// Wake has all waiters look again at what they wait for.
+// Wake makes all waiters check their conditions again.
 func (p *Poller) Wake() { p.waiters.WakeReady() }
 
-// unlock polls if that was asked for while the lock was held, gives the lock back, and wakes the waiters that are ready.
+// unlock polls if that was requested while the lock was held, releases the lock, and wakes the
+// waiters that are ready.
 func (p *Poller) unlock() (woken bool) {
 	for {
-		if p.again.Load() && p.again.Swap(false) && !p.closed.Load() { // the load alone costs next to nothing
+		// The load alone costs next to nothing.
+		if p.again.Load() && p.again.Swap(false) && !p.closed.Load() {
 			p.engine.RingAll()
 			p.poll(Now())
 		}
@@ -284,12 +305,12 @@ func (p *Poller) unlock() (woken bool) {
 		if p.waiters.Len() > 0 {
 			if p.waiters.WakeReady() {
 				woken = true
-				p.returns.Store(0) // others have what they wait for, too
+				p.returns.Store(0) // others have their results, too
 			}
 		}
 		p.nudgeIfLate()
 		if !p.again.Load() || !p.mu.TryLock() {
-			return woken // if the lock is taken, its holder comes by here and sees again
+			return woken // if the lock is taken, its holder gets here and looks again
 		}
 	}
 }
@@ -299,7 +320,8 @@ func (p *Poller) poll(now clock.Time) (work int, next clock.Time) {
 	if p.closed.Load() {
 		return 0, clock.Never
 	}
-	if p.cfg.Link.Awake != nil && p.helps.until.Load() == 0 && p.leads.until.Load() == 0 { // not while one sleeps, which others' polls do not wake
+	// Not while a goroutine sleeps: the polls of others do not wake it.
+	if p.cfg.Link.Awake != nil && p.helps.until.Load() == 0 && p.leads.until.Load() == 0 {
 		p.cfg.Link.Awake()
 	}
 	work, next = p.engine.Poll(now)
@@ -310,7 +332,7 @@ func (p *Poller) poll(now clock.Time) (work int, next clock.Time) {
 // due notes when the engine has to be polled again, and returns when the caller should.
 func (p *Poller) due(now, next clock.Time) clock.Time {
 	due := next
-	if p.engine.Listening() { // a post does not ring now, so that the queue has to be looked at
+	if p.engine.Listening() { // a post does not ring now, so the queue has to be looked at
 		next, due = min(next, now), 0
 	}
 	if int64(due) != p.next.Load() { // an atomic store costs as much as ten loads
@@ -319,28 +341,30 @@ func (p *Poller) due(now, next clock.Time) clock.Time {
 	return next
 }
 
-// nudgeIfLate wakes those that would sleep past the engine's next deadline.
+// nudgeIfLate wakes the sleepers that would sleep past the engine's next deadline.
 func (p *Poller) nudgeIfLate() {
 	next := p.next.Load()
 	p.helps.nudgeFor(next)
 	p.leads.nudgeFor(next)
 }
 
-// frameArrived is what a link without a descriptor calls. It wakes those that are parked.
+// frameArrived is called by a link without a descriptor. It wakes the goroutines that are
+// parked.
 func (p *Poller) frameArrived() {
 	p.arrived.Store(true)
 	p.helps.nudgeFor(0)
 	p.leads.nudgeFor(0)
 }
 
-// callHelper wakes the helper wherever it sleeps, and has its next sleep end at once. What it shall see must be stored before.
+// callHelper wakes the helper wherever it sleeps, and makes its next sleep end at once. Store
+// what the helper must see before the call.
 func (p *Poller) callHelper() {
 	p.helps.nudge()
 	p.alarm.wake()
 }
 
-// Close ends the helper and every Wait. It does not touch the engine: the caller closes that with Do first.
-// The engine is not polled after Close has returned.
+// Close ends the helper and every Wait. It does not touch the engine: the caller closes that
+// with Do first. The engine is not polled after Close has returned.
 func (p *Poller) Close() error {
 	if p.closed.Swap(true) {
 		return nil
@@ -355,12 +379,12 @@ func (p *Poller) Close() error {
 	return errors.Join(p.helps.close(), p.leads.close(), p.alarm.close())
 }
 
-// Wait returns nil as soon as ready returns true. It ends with ctx's error when ctx is done, and with ErrClosed when
-// the poller is closed. While no other goroutine polls, it polls.
+// Wait returns nil as soon as ready returns true. It returns ctx's error when ctx is done, and
+// ErrClosed when the poller is closed. While no other goroutine polls, it polls.
 //
-// ready is called often, from any goroutine that polls: it may load atomics and nothing that blocks.
+// ready is called often, from any goroutine that polls: it may load atomics and must not block.
 func (p *Poller) Wait(ctx context.Context, ready func() bool) error {
-	vain := false // it has brought others what they wait for, again and again
+	vain := false // its polls have repeatedly brought only others their results
 	for {
 		if ready() {
 			p.handOver()
@@ -401,16 +425,18 @@ func (p *Poller) takeDuty() bool {
 	return p.duty.CompareAndSwap(nobody, waiter) || p.duty.CompareAndSwap(helper, waiter)
 }
 
-// handOver sees to it that a waiter or the helper polls for those that still wait, when a waiter leaves. One that has been back soon again
-// and again is expected to be so: to wake another meanwhile would have the two change places with each message. If it stays away,
-// the helper takes over after its next look.
+// handOver makes sure, when a waiter leaves, that a waiter or the helper polls for those that
+// still wait. If the leaving waiter has been back soon several times in a row, it is expected to
+// come back again: to wake another meanwhile would make the two change places with each message.
+// If it stays away, the helper takes over after its next check.
 func (p *Poller) handOver() {
 	if p.duty.Load() == nobody && p.waiters.Len() > 0 && p.returns.Load() < faithful {
 		p.waiters.WakeOne()
 	}
 }
 
-// A waiter counts as back soon within backSoon, and is expected back when faithful times in a row it was.
+// A waiter counts as back soon within backSoon. After faithful times in a row it is expected
+// back.
 const (
 	backSoon = 100 * time.Microsecond
 	faithful = 8
@@ -426,17 +452,18 @@ func (p *Poller) back(now clock.Time) {
 	}
 }
 
-// lead polls until ready, until ctx is done, or until it has been idle for so long that the helper had better park.
-// It returns the next holder of the duty, and whether the waiter is to sleep.
+// lead polls until ready, until ctx is done, or until it has been idle for so long that the
+// helper should park. It returns the next holder of the duty, and whether the waiter is to
+// sleep.
 func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32, parks bool) {
 	p.company.share()
 	idle.Enter()
 	defer idle.Leave()
 	ended := ctx.Done()
-	now := Now() // the clock is looked at once for each poll: that costs a quarter as much as the poll
+	now := Now() // one look at the clock for each poll: it costs a quarter as much as the poll
 	p.back(now)
 	begun, since := now, now
-	brought := 0 // how often the polls brought others what they wait for
+	brought := 0 // how often the polls brought others their results
 	for yielded, first := since, true; ; now, first = Now(), false {
 		if now.Sub(yielded) > shareAfter && (idle.Crowded() || now.Sub(yielded) > shareAlways) {
 			runtime.Gosched()
@@ -450,11 +477,15 @@ func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32, parks b
 			}
 			if p.unlock() {
 				brought++
-				runtime.Gosched() // here and now those run that were woken, rather than when another core finds them
+				// Runs the woken goroutines on this processor now, rather than when another core
+				// finds them.
+				runtime.Gosched()
 			} else if p.wanted.Load() > 0 {
-				runtime.Gosched() // likewise one that slept until the lock was free, or the next poll has it again
+				// Also runs one that slept until the lock was free, or the next poll would take
+				// the lock again.
+				runtime.Gosched()
 			}
-		} else { // a caller kicks, or Do runs
+		} else { // another caller kicks, or Do runs
 			idle.Relax()
 		}
 		done := ready()
@@ -466,7 +497,7 @@ func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32, parks b
 			p.duty.Store(nobody)
 			return nobody, false
 		}
-		if brought >= faithful { // they had better poll themselves
+		if brought >= faithful { // the others should poll themselves
 			p.returns.Store(faithful)
 			p.duty.Store(nobody)
 			return nobody, true
@@ -485,8 +516,9 @@ func (p *Poller) lead(ctx context.Context, ready func() bool) (to int32, parks b
 	}
 }
 
-// turn polls with the lock held, and waits a little for a frame. A caller that begins to wait and knows of nothing else that is due looks for
-// the frame first: the answer may be there by the time that a poll for nothing is over.
+// turn polls with the lock held, and waits a little for a frame. A caller that begins to wait,
+// with nothing else known to be due, looks for the frame first: the answer may arrive during a
+// poll that finds nothing.
 func (p *Poller) turn(now clock.Time, first bool) (work int) {
 	if !first || clock.Time(p.next.Load()) <= now || !p.glance() {
 		work, next := p.poll(now)
@@ -498,11 +530,13 @@ func (p *Poller) turn(now clock.Time, first bool) (work int) {
 	return work
 }
 
-// glances is how often a poller looks at a link that can be glanced at before it polls again, some 300 ns: a poll that
-// finds nothing takes as long, and with that much less at hand for the frame that comes meanwhile.
+// glances is how often a poller looks at a link with Glance before it polls again, some 300 ns.
+// A poll that finds nothing takes as long, and leaves less in the caches for a frame that
+// arrives meanwhile.
 const glances = 64
 
-// glance waits a little for a frame, with the lock held. It ends at once if a caller wants the engine to look at commands.
+// glance waits a little for a frame, with the lock held. It ends at once if a caller wants the
+// engine to look at commands.
 func (p *Poller) glance() bool {
 	glance := p.cfg.Link.Glance
 	if glance == nil || p.closed.Load() { // Close waits for the lock, and then the link is closed
@@ -534,15 +568,17 @@ func isDone(done <-chan struct{}) bool {
 // follow sleeps while another waiter has the duty.
 func (p *Poller) follow(ctx context.Context, ready func() bool, vain bool) error {
 	w := p.sleeper(ready, vain)
-	if p.duty.Load() != waiter { // looked at again behind add: a waiter that gives up the duty from now on will find w
+	// Checked again after Add: a waiter that gives up the duty from now on will find w.
+	if p.duty.Load() != waiter {
 		p.waiters.Remove(w)
 		return nil
 	}
 	return p.park(ctx, w, ready)
 }
 
-// park sleeps until w is woken: because it is ready, or to take over the duty, or because of Close. The last look is
-// behind add: what becomes true after it is found by the goroutine that makes it true.
+// park sleeps until w is woken: because it is ready, or to take over the duty, or because of
+// Close. Its last check comes after Add: a goroutine that makes a condition true after that
+// finds w.
 func (p *Poller) park(ctx context.Context, w *idle.Waiter, ready func() bool) error {
 	defer p.waiters.Remove(w)
 	if ready() || p.closed.Load() {

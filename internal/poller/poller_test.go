@@ -13,13 +13,14 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// fakeEngine completes every request posted to it, after Delay of its own time, and announces the time as a deadline.
+// fakeEngine completes every request posted to it, after delay of its own time, and announces
+// the time as a deadline.
 type fakeEngine struct {
 	answers atomic.Uint64 // of programs
 	inside  atomic.Int32  // goroutines inside a method: never more than one
 	polls   atomic.Int64
 	rings   atomic.Int64
-	frames  atomic.Int64 // handed over by the link, each completes the oldest request
+	frames  atomic.Int64 // handed over by the link; each completes the oldest request
 	delay   time.Duration
 	posted  chan *request
 	pending []*request
@@ -312,11 +313,13 @@ func (*countingEngine) Told() bool       { return true }
 func (*countingEngine) Answered() uint64 { return 0 }
 func (*countingEngine) WaitsAt() int     { return -1 }
 
-// When programs have answered, no caller waits, and the next message may be near: the helper looks for it, and does not park at once.
+// When programs have answered, no caller waits, and the next message may be near: the helper
+// looks for it, and does not park at once.
 func TestTheHelperStaysAwakeWhenProgramsHaveAnswered(t *testing.T) {
 	e := newFake(0)
 	p := open(t, e, Config{Awake: time.Hour})
-	for end := time.Now().Add(patience); time.Now().Before(end); { // anew, since a neighbour that computes has it park
+	// Repeated, since a computing thread on its core makes the helper park.
+	for end := time.Now().Add(patience); time.Now().Before(end); {
 		before := e.polls.Load()
 		e.answers.Add(1)
 		p.callHelper()
@@ -345,8 +348,8 @@ func BenchmarkWait(b *testing.B) {
 	}
 }
 
-// comesToRest waits until nothing has been polled for 50 ms. What went on before may take its time to settle on a busy
-// machine; a poller that has nothing to do must not go on for ever.
+// comesToRest waits until there was no poll for 50 ms. Earlier work may take a while to settle
+// on a busy machine; a poller that has nothing to do must not poll for ever.
 func comesToRest(t *testing.T, polls *atomic.Int64) {
 	t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); {

@@ -12,8 +12,9 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// Each test here has callers, the helper and a link take a few steps in every order. One goroutine at a time runs, so that
-// what the sides share beside the poller is plain, with a step where it is an atomic word in a NIC.
+// In each test here, callers, the helper and a link take a few steps in every order. Only one
+// goroutine runs at any moment. So the data that the sides share besides the poller is plain,
+// with a step where a NIC has an atomic word.
 
 // scheduledEngine serves commands and frames when it is polled, and has one deadline.
 type scheduledEngine struct {
@@ -49,7 +50,7 @@ func (e *scheduledEngine) Poll(now clock.Time) (work int, next clock.Time) {
 	e.taken = e.frames
 	next = clock.Never
 	if e.timer > 0 && e.timer <= now {
-		if late := now.Sub(e.timer); late > 2*time.Millisecond { // three naps of the helper are shorter
+		if late := now.Sub(e.timer); late > 2*time.Millisecond { // three naps are shorter
 			e.r.Failf("a deadline is met %v late", late)
 		}
 		e.timer, e.fired = 0, true
@@ -82,7 +83,8 @@ type scheduledLink struct{ wake func() }
 
 func (l *scheduledLink) notify(wake func()) { l.wake = wake }
 
-// poll begins a poller in a schedule, and a side that closes it when done.
+// scheduledPoller begins a poller in a schedule, and a side that closes it when done returns
+// true.
 func scheduledPoller(t *testing.T, r *interleave.Run, done func(e *scheduledEngine) bool) (*Poller, *scheduledEngine, *scheduledLink) {
 	e, l := &scheduledEngine{r: r}, &scheduledLink{}
 	p, err := New(e, Config{Link: link.Caps{Notify: l.notify}, Awake: 1})
@@ -157,7 +159,7 @@ func TestEveryScheduleOfAFrameAndAHelperThatFallsAsleep(t *testing.T) {
 
 func TestEveryScheduleOfAFrameAndAWaiter(t *testing.T) { aFrameAndAWaiter(t, 0, 3) }
 
-// The frame comes as the waiter leaves the duty to the helper.
+// The frame arrives as the waiter leaves the duty to the helper.
 func TestEveryScheduleOfALateFrameAndAWaiter(t *testing.T) { aFrameAndAWaiter(t, mostNod, 1) }
 
 func aFrameAndAWaiter(t *testing.T, after time.Duration, delays int) {
@@ -202,7 +204,8 @@ func TestEveryScheduleOfTwoWaitersAndTheirFrames(t *testing.T) {
 	})
 }
 
-// ending is a context that a side ends: what waits for its end is called there and then.
+// ending is a context that a side ends. Functions that wait for its end are called by that side
+// at once.
 type ending struct {
 	context.Context
 	done chan struct{}
@@ -232,7 +235,7 @@ func (c *ending) end() {
 	}
 }
 
-// scheduledLoop begins a loop in a schedule, and a side that ends it when done.
+// scheduledLoop begins a loop in a schedule, and a side that ends it when done returns true.
 func scheduledLoop(t *testing.T, r *interleave.Run, done func(e *scheduledEngine) bool) (*Loop, *scheduledEngine) {
 	e := &scheduledEngine{r: r}
 	l, err := NewLoop(e, LoopConfig{Awake: 1})

@@ -18,39 +18,42 @@ import (
 //	sleep ─► timerfd ─┼─► epoll ──► the runtime's own ──► the goroutine
 //	frame ─► link ────┘
 //
-// In company, the runtime waits for it, as for a socket; see [Poller.sleepsByRuntime]. A thread that
-// sleeps in the kernel keeps its processor from the other goroutines of the program until the
-// runtime's monitor finds out, which takes from 20 µs to 20 ms. A sleeper that is alone sleeps in
-// the kernel all the same (ppoll): it is back sooner, by a third where other threads compute. The
-// runtime's own timers are a millisecond late. If the time-outs of a thread are made precise, those
-// of the runtime on this thread are precise, too: those by which it holds off from taking what
-// another thread is about to run.
+// In company, the runtime waits for it, as for a socket; see [Poller.sleepsByRuntime]. A thread
+// that sleeps in the kernel keeps its processor from the other goroutines of the program until
+// the runtime's monitor notices, which takes from 20 µs to 20 ms. A sleeper without company
+// still sleeps in the kernel (ppoll): it is back sooner, by a third if other threads compute.
+// The runtime's own timers are a millisecond late. If the timeouts of a thread are made precise,
+// those of the runtime on this thread become precise, too: for example those that delay it in
+// taking a goroutine which another thread is about to run.
 //
-// The link is watched during a sleep alone: each frame would wake a thread of the runtime's else, also those that another goroutine polls for.
+// The link is watched only during a sleep. Otherwise each frame would wake a thread of the
+// runtime, even a frame for which another goroutine polls.
 type sleeper struct {
 	file   *os.File // the epoll
 	conn   syscall.RawConn
-	came   func(epoll uintptr) bool // looks whether something has
+	came   func(epoll uintptr) bool // looks whether there is an event
 	events [3]unix.EpollEvent
 
-	mu           sync.Mutex // wake may come late, from a link's callback: not to a descriptor that is another file's by then
+	// wake may be called late, from a link's callback. It must not write to a descriptor that is
+	// another file's by then.
+	mu           sync.Mutex
 	closed       bool
 	event, timer int
-	armed        bool // the timer
+	armed        bool // the timer is
 
 	fds [3]unix.PollFd // event, timer and link
 	buf [8]byte
 
 	epoll, link int  // link: -1 if there is none
-	seen        bool // the link has ended the last sleep, and is not watched any more
+	seen        bool // the link has ended the last sleep, and is no longer watched
 
-	failure error // the first, of newSleeper
+	failure error // the first one, of newSleeper
 }
 
-// one is what is added to an eventfd to signal it.
+// one is added to an eventfd to signal it.
 var one = binary.NativeEndian.AppendUint64(nil, 1)
 
-// newSleeper watches link for frames; -1 if there is no descriptor to watch.
+// newSleeper watches link for frames; -1 means that there is no descriptor to watch.
 func newSleeper(link int) (*sleeper, error) {
 	s := &sleeper{event: -1, timer: -1, link: link}
 	s.epoll = s.made("epoll", func() (int, error) { return unix.EpollCreate1(unix.EPOLL_CLOEXEC) })
@@ -58,7 +61,8 @@ func newSleeper(link int) (*sleeper, error) {
 	s.timer = s.made("timerfd", func() (int, error) {
 		return unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	})
-	s.watch(unix.EPOLL_CTL_ADD, s.event, unix.EPOLLIN|unix.EPOLLET) // what has come is told once, and need not be read, but by sleepAlone
+	// An event is reported once, and only sleepAlone needs to read it.
+	s.watch(unix.EPOLL_CTL_ADD, s.event, unix.EPOLLIN|unix.EPOLLET)
 	s.watch(unix.EPOLL_CTL_ADD, s.timer, unix.EPOLLIN|unix.EPOLLET)
 	if link >= 0 {
 		s.watch(unix.EPOLL_CTL_ADD, link, unix.EPOLLONESHOT)
@@ -86,7 +90,7 @@ func newSleeper(link int) (*sleeper, error) {
 	return s, nil
 }
 
-// made makes a descriptor, if nothing has failed; -1: something has.
+// made makes a descriptor; it returns -1 if this fails or something has failed before.
 func (s *sleeper) made(what string, of func() (int, error)) int {
 	if s.failure != nil {
 		return -1
@@ -99,7 +103,7 @@ func (s *sleeper) made(what string, of func() (int, error)) int {
 	return fd
 }
 
-// watch says what of a descriptor ends a sleep.
+// watch sets which events of a descriptor end a sleep.
 func (s *sleeper) watch(how, fd int, events uint32) {
 	if s.failure == nil {
 		s.done(unix.EpollCtl(s.epoll, how, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)}))
@@ -112,7 +116,7 @@ func (s *sleeper) done(err error) {
 	}
 }
 
-// sleepAlone is sleep where no other goroutine wants the processor.
+// sleepAlone is sleep for the case that no other goroutine wants the processor.
 func (s *sleeper) sleepAlone(d time.Duration) {
 	if !s.begin(d, false) {
 		return
@@ -127,7 +131,7 @@ func (s *sleeper) sleepAlone(d time.Duration) {
 	}
 }
 
-// sleep parks for d, for ever if d is negative. It may end early.
+// sleep parks for d, without limit if d is negative. It may end early.
 func (s *sleeper) sleep(d time.Duration) {
 	if !s.begin(d, true) {
 		return
@@ -136,7 +140,8 @@ func (s *sleeper) sleep(d time.Duration) {
 	s.end()
 }
 
-// begin has the timer expire after d, and the link watched if the runtime is to wait. It is false when the sleeper is closed.
+// begin sets the timer to expire after d, and watches the link if the runtime is to wait. It
+// returns false if the sleeper is closed.
 func (s *sleeper) begin(d time.Duration, watched bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +161,7 @@ func (s *sleeper) begin(d time.Duration, watched bool) bool {
 	return true
 }
 
-// end has the link not watched any more.
+// end stops watching the link.
 func (s *sleeper) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,14 +170,16 @@ func (s *sleeper) end() {
 	}
 }
 
-// look has the link watched for events, once. A link that has been closed, as that of a NIC that ends, has none.
+// look watches the link for events, once. A closed link, as that of a NIC that ends, has none.
 func (s *sleeper) look(events uint32) {
 	if s.seen = false; s.link >= 0 {
-		_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_MOD, s.link, &unix.EpollEvent{Events: events | unix.EPOLLONESHOT, Fd: int32(s.link)})
+		_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_MOD, s.link,
+			&unix.EpollEvent{Events: events | unix.EPOLLONESHOT, Fd: int32(s.link)})
 	}
 }
 
-// wake ends the present or the next sleep. It does not block: the counter cannot fill up by ones.
+// wake ends the present or the next sleep. It does not block: the counter cannot be filled by
+// ones.
 func (s *sleeper) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

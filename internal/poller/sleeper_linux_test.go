@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// states are how the goroutines wait that have a function on their stacks, as the runtime says it.
+// states returns how the goroutines wait that have a function on their stacks, in the runtime's
+// words.
 func states(function string) (l []string) {
 	all := make([]byte, 1<<20)
 	for _, g := range strings.Split(string(all[:runtime.Stack(all, true)]), "\n\n") {
@@ -39,7 +40,8 @@ func TestTheRuntimeKnowsThatASleeperSleeps(t *testing.T) {
 	<-ended
 }
 
-// linkedSleeper is a sleeper with a link, what has a frame come by that, and what takes the frames.
+// linkedSleeper returns a sleeper with a link, a function that makes a frame arrive there, and
+// one that takes the frames.
 func linkedSleeper(t *testing.T) (s *sleeper, frame, drained func()) {
 	t.Helper()
 	var link [2]int
@@ -54,7 +56,7 @@ func linkedSleeper(t *testing.T) (s *sleeper, frame, drained func()) {
 	return s, func() { _, _ = unix.Write(link[1], []byte{1}) }, func() { _, _ = unix.Read(link[0], make([]byte, 8)) }
 }
 
-// Frames that come while another goroutine polls must wake no thread of the runtime.
+// Frames that arrive while another goroutine polls must wake no thread of the runtime.
 func TestNoFrameIsToldOfWhileNoneSleeps(t *testing.T) {
 	s, frame, drained := linkedSleeper(t)
 	defer s.close()
@@ -116,5 +118,5 @@ func TestASleepEndsByAWakeAFrameATimeAndClose(t *testing.T) {
 			drained()
 		}
 	}
-	s.wake() // of one that is closed does nothing
+	s.wake() // does nothing to a closed sleeper
 }

@@ -4,10 +4,12 @@ package poller
 
 import "time"
 
-// lookEvery is how often a link with a descriptor is looked at where we have no way to watch it beside the rest.
+// lookEvery is the interval of looks at a link with a descriptor, on systems where the sleeper
+// cannot watch one.
 const lookEvery = 500 * time.Microsecond
 
-// sleeper parks one goroutine until a time has passed or wake is called. It watches no descriptor: it sleeps shortly.
+// sleeper parks one goroutine until a time has passed or wake is called. It watches no
+// descriptor, and instead sleeps briefly.
 type sleeper struct {
 	woken chan struct{}
 	timer *time.Timer
@@ -18,7 +20,7 @@ func newSleeper(link int) (*sleeper, error) {
 	return &sleeper{woken: make(chan struct{}, 1), timer: time.NewTimer(0), link: link >= 0}, nil
 }
 
-// sleep parks for d, for ever if d is negative. It may end early.
+// sleep parks for d, without limit if d is negative. It may end early.
 func (s *sleeper) sleep(d time.Duration) {
 	if s.link && (d < 0 || d > lookEvery) {
 		d = lookEvery

@@ -6,6 +6,19 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
+// An address belongs to one NIC at a time. A program that is killed and started again often binds
+// the old address under a new id, because it has no key file. The other NICs learn so when the
+// session with the new NIC opens:
+//
+//	A, killed     B, at the address of A              C
+//	│◄═══════ session ═══════════════════════════════►│  A is up
+//	✗             │ Hello                             │
+//	              │ ─────────────────────────────────►│  half open; A is still up
+//	              │                          HelloAck │
+//	              │ ◄─────────────────────────────────│
+//	              │ a frame of the session            │
+//	              │ ─────────────────────────────────►│  A goes down: ErrDisplaced. B is up
+//
 // A Hello with a forged source displaces nothing. Only the host that received the answer at that
 // address knows the index and the cookie of the session, or the keys if the session is sealed.
 // So another host cannot displace a NIC. A NIC may be displaced by mistake, because a translator

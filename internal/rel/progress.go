@@ -8,10 +8,10 @@ import (
 
 // Progress does all that is due at now, in this order (USNIC-21):
 //
-// 1. deferred notes, then timers
-// 2. retransmissions, at most 16, by the data queue
-// 3. the endpoints with something to send, each until its queues are empty, or its window full
-// 4. explicit ACKs that no segment took along; Hellos, probes and their answers; datagrams
+//  1. deferred notes, then timers
+//  2. retransmissions, at most 16, by the data queue
+//  3. the endpoints with something to send, each until its queues are empty, or its window full
+//  4. explicit ACKs that no segment took along; Hellos, probes and their answers; datagrams
 //
 // It returns how much it did, and when it must be called again even if nothing arrives and
 // nothing is asked of it: Never if there is no such instant, now if it stopped before the end.
