@@ -14,13 +14,14 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// sockaddr is the kernel's form of an address, of either family: IPv4's shares the first bytes.
+// sockaddr is the kernel's form of an address of either family: IPv4's form shares the first
+// bytes.
 type sockaddr unix.RawSockaddrInet6
 
 const nameLen = unix.SizeofSockaddrInet6
 
-// set makes s the kernel's form of a for a socket of IPv6 (six) or IPv4, and returns its length. It is not ok if such a
-// socket cannot reach a.
+// set makes s the kernel's form of a for a socket of IPv6 (six) or IPv4, and returns its length.
+// ok is false if such a socket cannot reach a.
 func (s *sockaddr) set(a link.Addr, six bool, z *zones) (length uint32, ok bool) {
 	ip := a.Addr()
 	if six {
@@ -42,7 +43,7 @@ func (s *sockaddr) set(a link.Addr, six bool, z *zones) (length uint32, ok bool)
 	return unix.SizeofSockaddrInet4, true
 }
 
-// addr is the address that the kernel means.
+// addr returns the address in s.
 func (s *sockaddr) addr(z *zones) link.Addr {
 	if s.Family == unix.AF_INET {
 		four := (*unix.RawSockaddrInet4)(unsafe.Pointer(s))
@@ -55,7 +56,7 @@ func (s *sockaddr) addr(z *zones) link.Addr {
 	return netip.AddrPortFrom(ip, swap(s.Port))
 }
 
-// swap turns a port between the host's order of bytes and the network's.
+// swap converts a port between the host's byte order and the network's.
 func swap(port uint16) uint16 {
 	if little {
 		return bits.ReverseBytes16(port)
@@ -65,15 +66,16 @@ func swap(port uint16) uint16 {
 
 var little = func() bool { one := uint16(1); return *(*byte)(unsafe.Pointer(&one)) == 1 }()
 
-// zones remembers the names and numbers of the interfaces of link-local addresses, so that a frame costs no look-up.
-// An interface that is made anew under an old name needs a new driver.
+// zones remembers the names and numbers of the interfaces of link-local addresses, so that a
+// frame costs no lookup. If an interface is recreated under an old name, a new driver is needed.
 type zones struct {
 	names   map[uint32]string
 	indexes map[string]uint32
 }
 
-// remember notes a zone. One that is known as the interface's name and as its number keeps the form that came first, our own address's if that has
-// a zone: frames are told apart by their senders, so that these must not come to be written otherwise.
+// remember notes a zone. If a zone is known by its interface's name and by its number, the form
+// that came first stays; that is the form in our own address, if it has a zone. Frames are told
+// apart by their senders, so the form of a sender's address must not change.
 func (z *zones) remember(name string, index uint32) {
 	if z.names == nil {
 		z.names, z.indexes = make(map[uint32]string), make(map[string]uint32)
@@ -84,7 +86,7 @@ func (z *zones) remember(name string, index uint32) {
 	}
 }
 
-// index is the number of a zone; 0 for none. It is not ok if there is no such interface.
+// index returns the number of a zone; 0 for none. ok is false if there is no such interface.
 func (z *zones) index(zone string) (n uint32, ok bool) {
 	if zone == "" {
 		return 0, true
@@ -103,7 +105,7 @@ func (z *zones) index(zone string) (n uint32, ok bool) {
 	return n, true
 }
 
-// name is the name of the zone with number n.
+// name returns the name of the zone with number n.
 func (z *zones) name(n uint32) string {
 	if name, ok := z.names[n]; ok {
 		return name

@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// streaming is a driver that gets a stream in large buffers, by its direct socket, and two that send.
+// streaming returns a driver that gets a stream in large buffers, by its direct socket, and two
+// that send.
 func streaming(t *testing.T) (from, to, other *Driver) {
 	t.Helper()
 	offloading(t)
@@ -29,7 +30,7 @@ func streaming(t *testing.T) (from, to, other *Driver) {
 	return from, to, other
 }
 
-// stream sends full frames, by batches.
+// stream sends full frames, in batches.
 func stream(from, to *Driver, frames int) {
 	for range frames {
 		f := from.Reserve(to.Addr())
@@ -42,7 +43,7 @@ func stream(from, to *Driver, frames int) {
 	from.Flush(0)
 }
 
-// before counts the frames that come before the first of one sender.
+// before counts the frames that arrive before the first one of a certain sender.
 type before struct {
 	who    link.Addr
 	frames int
@@ -60,7 +61,8 @@ func (c *before) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size 
 }
 
 func TestAFrameOfAnotherDoesNotWaitLongBesideAStream(t *testing.T) {
-	const most = (asideBusy + 2*fullBuffers) * 45 // one look has ended when the frame comes, and the next one brings its buffers first
+	// One look has ended when the frame arrives, and the next look brings its buffers first.
+	const most = (asideBusy + 2*fullBuffers) * 45
 	from, to, other := streaming(t)
 	for range 20 {
 		c := &before{who: other.Addr()}
@@ -87,7 +89,8 @@ func TestAFrameOfAnotherDoesNotWaitLongBesideAStream(t *testing.T) {
 	}
 }
 
-// The buffers of a lone look are as long as a frame: what the kernel has coalesced would be cut short.
+// The buffers of a look for a lone frame are as long as a frame: a coalesced buffer would be cut
+// short.
 func TestNothingThatWasCoalescedIsLostWhenAStreamEnds(t *testing.T) {
 	_, to, other := streaming(t)
 	in := &collect{}
@@ -110,7 +113,7 @@ func TestNothingThatWasCoalescedIsLostWhenAStreamEnds(t *testing.T) {
 	}
 }
 
-// Bulk ends within a few polls. Frames may come between any two of them, by either socket.
+// Bulk ends within a few polls. Frames may arrive between any two of them, by either socket.
 func TestNothingThatWasCoalescedIsLostWheneverItComes(t *testing.T) {
 	for _, busy := range []bool{false, true} {
 		for when := range 24 {
@@ -135,7 +138,7 @@ func TestNothingThatWasCoalescedIsLostWheneverItComes(t *testing.T) {
 	}
 }
 
-// The kernel reports what a peer's host said before it gives out what the peer has sent.
+// The kernel reports an ICMP error of a peer's host before it returns the peer's frames.
 func TestASocketWithAnErrorIsNotTakenForEmpty(t *testing.T) {
 	from, to, _ := streaming(t)
 	in := &collect{}
@@ -147,7 +150,7 @@ func TestASocketWithAnErrorIsNotTakenForEmpty(t *testing.T) {
 	from.Close()
 	to.Reserve(peer)
 	to.Commit(5)
-	to.Flush(0) // which is refused
+	to.Flush(0) // the peer's host refuses it
 	o := &to.sock.direct
 	to.sock.in.quiet, to.sock.in.empty, o.turn, o.first = bulkPolls, [2]bool{true, false}, asideBusy, 0
 	for range 100 {
@@ -158,7 +161,8 @@ func TestASocketWithAnErrorIsNotTakenForEmpty(t *testing.T) {
 	}
 }
 
-// exchange sends messages of so many frames, one at a time, and polls a little after each, as one does that waits for the next.
+// exchange sends messages of so many frames, one after the other, and polls a little after each,
+// as a receiver does that waits for the next.
 func exchange(t *testing.T, from, to *Driver, messages, frames int) {
 	t.Helper()
 	for range messages {
@@ -191,7 +195,7 @@ func TestMessagesOfAFewFramesComeWholeAndLoneFramesAsTheyDid(t *testing.T) {
 		}
 	}
 	for in := (&collect{}); to.sock.in.mode == modeBulk; {
-		to.Poll(0, in) // until nothing has come for long
+		to.Poll(0, in) // until nothing has arrived for long
 	}
 	exchange(t, from, to, 10*bulkRuns, 1)
 	if to.sock.in.mode == modeBulk {

@@ -13,76 +13,88 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// direct is the direct socket: a second one at the same address, which the kernel connects to one peer.
+// direct is the direct socket: a second one at the same address, which the kernel connects to
+// one peer.
 //
-//	          of the last sends most were of a few frames, or a large batch, for one peer
+//	          most of the last sends were a few frames, or a large batch, for one peer
 //	at rest ─────────────────────────────────────────────────────────────► turned to that peer
 //	   ▲                                                                     │
-//	   └─────────────────────────────────────────────────────────────────────┘ they no longer are; sending fails; the
-//	                                                                           poller parks
+//	   └─────────────────────────────────────────────────────────────────────┘ they no longer are; sending
+//	                                                                           fails; the poller parks
 //
-// The kernel knows the route of a connected socket; for each call of another it looks it up, 0.6 µs. Of the frames that
-// come it gives the connected socket those of its peer, and the listening socket the rest. So both are to be asked for
-// frames while the direct socket is turned, and each look is a system call: the other one is asked now and then. That is
-// why there is one direct socket rather than one for each peer, and why it rests while peers are sent to by turns, and
-// where frames go by dozens, which need but one route each. Large batches are lent to the kernel
-// (lend_linux.go), which takes them from a connected socket only. A receiver of a stream, which acknowledges it by lone frames, has it turned,
-// too: of what comes for a connected socket the kernel keeps the route, so that it costs the sender's core a twentieth less to bring it here.
+// The kernel knows the route of a connected socket. For another socket it looks the route up in
+// each call, 0.6 µs. The kernel puts frames of the peer into the connected socket, and all
+// others into the listening socket. So while the direct socket is turned both sockets must be
+// asked for frames, and each look is a system call: the other one is asked now and then. For
+// this reason there is one direct socket rather than one for each peer. For the same reason it
+// rests while several peers are sent to in turn, and while frames leave by dozens, which need
+// only one route each. Large batches are lent to the kernel (lend_linux.go), which takes them
+// only from a connected socket. The receiver of a stream, which acknowledges it by lone frames,
+// has its direct socket turned, too: the kernel keeps the route of frames for a connected
+// socket. That saves the sender's core a twentieth of the cost of delivering them.
 //
-// At rest it is connected to our own address, from which nothing is sent, so that the listening socket gets all frames:
-// a parked user watches that one alone, and no frame pays for a second descriptor. Only once its user has said that
-// it does not park (link.Caps.Sleep) is the direct socket turned. Frames that are in a socket, or on their way into it, when it is
-// turned are found later by a look at the other one: whose frame is found in which socket makes no difference.
+// At rest it is connected to our own address, from which nothing is sent, so that the listening
+// socket gets all frames: a parked user watches only that one, and no frame pays for a second
+// descriptor. The direct socket is turned only after its user has announced that it does not
+// park (link.Caps.Sleep). Frames that are in a socket, or on their way into it, when it is
+// turned are found later by a look at the other one: it does not matter in which socket a frame
+// is found.
 //
-// To close it instead, or to take its connection away, would lose frames that wait in it, or have it compete with the
-// listening socket for those of others.
+// To close it instead, or to disconnect it, would lose the frames that wait in it, or make it
+// compete with the listening socket for frames of others.
 type direct struct {
-	fd     int       // -1: there is none
+	fd     int       // -1 if there is none
 	own    sockaddr  // our address
 	size   uint32    // of own
 	turned bool      // to peer
 	peer   link.Addr // turned to last
-	parked bool      // the user parks, or has not said that it does not
-	failed bool      // it could not be turned, and that has been said
+	parked bool      // the user parks, or has not announced that it does not
+	failed bool      // it could not be turned, and the log was told
 
-	// The peer that may have most of the frames, and by how many sends it is ahead of all others together: at most
-	// limits.DirectAfter, and 0 if another takes its place.
+	// The peer that may have most of the frames, and by how many sends it is ahead of all others
+	// together: at most limits.DirectAfter. At 0 another peer takes its place.
 	most link.Addr
 	lead int
 
 	// Looks at the other socket: the listening one while turned, this one at rest.
-	first  int // so many come before all others, until one finds nothing
-	strays int // at rest, as many as are to find nothing
-	turn   int // so many polls until the next, at asideBusy
+	first  int // looks that come before all others, until one finds nothing
+	strays int // at rest, looks that are still to find nothing
+	turn   int // counts down from asideBusy to the next look; see looked
 	vain   int // looks at the listening socket in a row, while turned, that found nothing
-	alone  int // looks at this socket while turned that have found nothing, up to strayLooks: since then it has the peer's frames only
+	// Looks at this socket while turned that have found nothing, up to strayLooks. From then on
+	// it holds only the peer's frames.
+	alone int
 }
 
-// shortBatch is how many frames a call sends at most for which the look for a route is a good part of its time: those of a message of some kilobytes.
+// shortBatch is the most frames in a call for which the route lookup is a good part of its time:
+// those of a message of some kilobytes.
 const shortBatch = 12
 
 const (
-	// The other socket is asked after asideIdle polls that found nothing, so often that a frame of another peer waits for a
-	// microsecond; and after asideBusy that found something, or so many full buffers: a megabyte. A look that the peer's frame falls into costs that half a microsecond, and with one
-	// in five polls every frame a tenth of one. So where no other peer sends, the looks become fewer, down to one in asideBusy polls.
+	// The other socket is asked after asideIdle polls that found nothing, so often that a frame
+	// of another peer waits for a microsecond. It is also asked after asideBusy polls that found
+	// something, or as many full buffers: a megabyte. If a frame of the peer arrives during a
+	// look aside, the look costs it half a microsecond; with one look in five polls every frame
+	// loses a tenth of a microsecond. So if no other peer sends, the looks become fewer, down to
+	// one in asideBusy polls.
 	asideIdle = 4
 	asideBusy = 16
 
-	// asidePatience is how many looks in a row find nothing before half as many do.
+	// asidePatience is how many looks in a row must find nothing before their rate is halved.
 	asidePatience = 8
 
-	// firstLooks bounds how many looks in a row empty the other socket after a turn: it holds older frames, unless they
-	// come faster than they are taken.
+	// firstLooks bounds how many looks in a row empty the other socket after a turn: it holds
+	// older frames, unless they arrive faster than they are taken.
 	firstLooks = 32
 
-	// strayLooks is how often this socket is asked at rest. A frame that the kernel was putting there while it was turned
-	// is there by the second.
+	// strayLooks is how often this socket is asked at rest. A frame that the kernel was putting
+	// there while it was turned is there by the second look.
 	strayLooks = 2
 )
 
-// addDirect makes the direct socket if it can be had, and says why not. The frames of a
-// driver at an unspecified address leave from the one that each peer calls (source_linux.go); a connected socket would
-// hold to one of them.
+// addDirect makes the direct socket if possible, and returns a text that says so or why not. The
+// frames of a driver at an unspecified address leave from the address that each peer calls
+// (source_linux.go); a connected socket would be bound to one of them.
 func (s *socket) addDirect(cfg Config, own link.Addr) (why string) {
 	if cfg.OneSocket {
 		return ""
@@ -99,8 +111,8 @@ func (s *socket) addDirect(cfg Config, own link.Addr) (why string) {
 	return "; a direct socket for a busy peer"
 }
 
-// openDirect makes the direct socket, at rest. It is made together with the listening one, since the program may be without its privileges
-// or in another network namespace later.
+// openDirect makes the direct socket, at rest. It is made together with the listening one, since
+// the program may later lack its privileges or be in another network namespace.
 func (s *socket) openDirect(cfg Config, own link.Addr) error {
 	o := &s.direct
 	fd, err := newSocket(s.six)
@@ -117,8 +129,8 @@ func (s *socket) openDirect(cfg Config, own link.Addr) error {
 	return nil
 }
 
-// bindBeside binds fd to the address of the listening socket, and connects it to just that. Others can do so in
-// between only.
+// bindBeside binds fd to the address of the listening socket, and connects it to this same
+// address. Other sockets can bind the address only in between.
 func (s *socket) bindBeside(fd int, own link.Addr) error {
 	if err := setOptions(fd, s.six, own.Addr()); err != nil {
 		return err
@@ -166,7 +178,8 @@ func (o *direct) sent(to link.Addr, few, lent bool) {
 	}
 }
 
-// turnDirect turns the direct socket to the peer that most is sent to, or lets it rest, if that is due.
+// turnDirect turns the direct socket to the peer with most of the sends, or lets it rest, if
+// that is due.
 func (d *Driver) turnDirect() {
 	s, o := &d.sock, &d.sock.direct
 	if o.turned && o.lead == 0 {
@@ -185,9 +198,11 @@ func (d *Driver) turnDirect() {
 	if err := connect(o.fd, &name, size); err != nil {
 		if !o.failed {
 			o.failed = true
-			d.say(fmt.Sprintf("frames for %v leave by the listening socket, which is slower, since the direct one cannot be connected: %v", o.most, err))
+			d.say(fmt.Sprintf(
+				"frames for %v leave by the listening socket, which is slower, since the direct one cannot be connected: %v",
+				o.most, err))
 		}
-		d.restDirect() // whatever it was connected to, it no longer may be
+		d.restDirect() // whatever it was connected to, it may not be now
 		return
 	}
 	o.lead = limits.DirectAfter
@@ -196,20 +211,22 @@ func (d *Driver) turnDirect() {
 	d.stats.Turned++
 }
 
-// restDirect has the listening socket get all frames again.
+// restDirect makes the listening socket get all frames again.
 func (d *Driver) restDirect() {
 	o := &d.sock.direct
 	o.turned, o.lead = false, 0
 	o.first, o.strays, o.turn, o.vain = firstLooks, strayLooks, asideBusy, 0
 	if err := connect(o.fd, &d.sock.direct.own, o.size); err != nil {
 		d.stats.Overrun += dropped(o.fd)
-		unix.Close(o.fd) // frames in it are lost; but this address is no longer ours
+		unix.Close(o.fd) // frames in it are lost, but this address is no longer ours
 		*o = direct{fd: -1}
-		d.say(fmt.Sprintf("all frames leave by the listening socket from now on, which is slower, since the direct one cannot be connected to this NIC's own address: %v", err))
+		d.say(fmt.Sprintf(
+			"all frames leave by the listening socket from now on, which is slower, since the direct one cannot be connected to this NIC's own address: %v",
+			err))
 	}
 }
 
-// choose says which socket a poll asks for frames, and whether that is the other one.
+// choose returns the socket that a poll asks for frames, and whether that is the other one.
 func (s *socket) choose() (fd int, aside bool) {
 	o := &s.direct
 	fd, other := s.fd, o.fd
@@ -229,15 +246,17 @@ func (s *socket) choose() (fd int, aside bool) {
 	return fd, false
 }
 
-// asked reports whether this socket may hold frames, so that it is looked at.
+// asked reports whether this socket may hold frames, so that it must be looked at.
 func (o *direct) asked() bool { return o.turned || o.strays > 0 }
 
-// knows reports whether all frames in a socket are of the peer that the direct one is turned to, so that the kernel need not say whose
-// they are. What was there before it was turned has been taken by then, also what the kernel was putting there meanwhile.
+// knows reports whether all frames in a socket are of the peer to which the direct one is
+// turned, so that the kernel need not tell the sender. Frames from before the turn have been
+// taken by then, also those that the kernel was putting there meanwhile.
 func (o *direct) knows(fd int) bool { return fd == o.fd && o.turned && o.alone == strayLooks }
 
-// looked draws the conclusions from a look, which counts for so many if it has found something: more may wait in the other socket where
-// there was something.
+// looked draws the conclusions from a look. One that found something counts as looks polls.
+// After a look aside that found something the other socket is asked again soon: more frames may
+// wait there.
 func (o *direct) looked(aside, found bool, looks int) {
 	switch {
 	case !aside && found:

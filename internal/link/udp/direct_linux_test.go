@@ -18,7 +18,7 @@ import (
 	"github.com/weftnet/weft/internal/link/linktest"
 )
 
-// awakePair is two drivers whose user does not park.
+// awakePair returns two drivers whose user does not park.
 func awakePair(tb testing.TB) (a, b *Driver) {
 	tb.Helper()
 	a, b = pairOf(tb, 1472)
@@ -31,7 +31,8 @@ func awakePair(tb testing.TB) (a, b *Driver) {
 	return a, b
 }
 
-// say sends n frames from one to another, each in a call of its own, and has them arrive.
+// say sends n frames from one driver to another, each in its own call, and waits until they
+// arrive.
 func say(t *testing.T, from, to *Driver, n int) {
 	t.Helper()
 	in := &collect{}
@@ -74,7 +75,7 @@ func TestABusyPeerIsSentToByTheDirectSocketAndNothingElseChanges(t *testing.T) {
 	resting(t, a)
 	say(t, a, b, 100)
 	turned(t, a, b)
-	say(t, b, a, 100) // before and after it is turned at the other end
+	say(t, b, a, 100) // before and after the socket at the other end is turned
 	turned(t, b, a)
 	if s := a.Stats(); s.Turned != 1 || s.Direct != 100 {
 		t.Errorf("turned %d times, %d frames left by it; want 1 and 100", s.Turned, s.Direct)
@@ -101,7 +102,7 @@ func TestALoneFrameForABusyPeerLeavesFromWhereItLies(t *testing.T) {
 		t.Errorf("%q has come, staged before", in.frames[0])
 	}
 	a.Commit(copy(a.Reserve(b.Addr()), "two"))
-	post(b, "three") // behind it
+	post(b, "three") // after it
 	drain(t, b, in, 3)
 	if string(in.frames[1]) != "two" || string(in.frames[2]) != "three" {
 		t.Errorf("%q and %q have come; want two and three", in.frames[1], in.frames[2])
@@ -118,7 +119,7 @@ func TestALoneFrameForABusyPeerLeavesFromWhereItLies(t *testing.T) {
 	}
 }
 
-// What a link promises, it promises whichever socket carries it, at either end.
+// The promises of a link hold for either socket, at either end.
 func TestDriverWithDirectSocketsTurned(t *testing.T) {
 	turn := func(d, to *Driver) {
 		d.sock.direct.most, d.sock.direct.lead = to.Addr(), limits.DirectAfter
@@ -177,7 +178,7 @@ func TestFramesOfOthersArriveWhileTheDirectSocketIsTurned(t *testing.T) {
 		drain(t, a, in, 3*(i+1))
 	}
 	turned(t, a, b)
-	say(t, a, c, 1) // one for another peer leaves as ever
+	say(t, a, c, 1) // a frame for another peer leaves as before
 	say(t, a, b, 1)
 	turned(t, a, b)
 }
@@ -203,8 +204,9 @@ func TestTheDirectSocketFollowsWhoIsSentToMost(t *testing.T) {
 	say(t, b, a, 10)
 }
 
-// Messages of some kilobytes leave in a few frames each. The direct socket is turned to the peer that has most of them, as by lone frames, and rests where
-// peers have them by turns, or where frames go by dozens.
+// Messages of some kilobytes leave in a few frames each. The direct socket is turned to the peer
+// that gets most of them, as for lone frames. It rests if several peers get them in turn, or if
+// frames leave by dozens.
 func TestTheDirectSocketIsTurnedToAPeerThatMessagesOfAFewFramesGoTo(t *testing.T) {
 	offloading(t)
 	const size = 1000
@@ -244,7 +246,7 @@ func TestTheDirectSocketIsTurnedToAPeerThatMessagesOfAFewFramesGoTo(t *testing.T
 	}
 }
 
-// The kernel is not asked whose a frame is where it can only be the peer's.
+// The kernel is not asked for the sender of a frame that can only be the peer's.
 func TestWhoseAFrameIsIsRightHoweverTheDirectSocketTurns(t *testing.T) {
 	a, b := awakePair(t)
 	c, d := pairOf(t, 1472)
@@ -275,7 +277,7 @@ func TestWhoseAFrameIsIsRightHoweverTheDirectSocketTurns(t *testing.T) {
 	}
 }
 
-// signed takes frames that say whose they are.
+// signed takes frames that contain their sender's address.
 type signed struct {
 	t      *testing.T
 	frames int
@@ -291,7 +293,8 @@ func (s *signed) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size 
 	link.Each(s, now, from, frames, size)
 }
 
-// Where no other peer sends, the other socket is asked seldom, and at once more often when one does.
+// If no other peer sends, the other socket is asked seldom, and more often at once when one
+// does.
 func TestTheOtherSocketIsAskedTheLessTheLongerItHasNothing(t *testing.T) {
 	a, b := awakePair(t)
 	c, _ := pairOf(t, 1472)
@@ -316,12 +319,13 @@ func TestTheOtherSocketIsAskedTheLessTheLongerItHasNothing(t *testing.T) {
 	for len(in.frames) == 0 {
 		a.Poll(0, in)
 	}
-	if n := asides(5 * (asideIdle + 1)); n < 5 || n > 6 { // the first comes at once
+	if n := asides(5 * (asideIdle + 1)); n < 5 || n > 6 { // the first is at once
 		t.Errorf("%d looks aside in %d polls behind a frame of another peer", n, 5*(asideIdle+1))
 	}
 }
 
-// A parked poller watches one descriptor: it must announce all frames, also those of the peer that was busy.
+// A parked poller watches one descriptor: it must announce all frames, also those of the peer
+// that was busy.
 func TestWhoParksWatchesOneDescriptor(t *testing.T) {
 	a, b := awakePair(t)
 	say(t, a, b, 2*limits.DirectAfter)
@@ -362,7 +366,8 @@ func TestAUserWhoDoesNotSayThatItIsAwakeNeverHasTheDirectSocketTurned(t *testing
 	}
 }
 
-// While the direct socket is turned, and between its being bound and connected, the kernel may put any sender's frame there.
+// While the direct socket is turned, and between bind and connect, the kernel may put any
+// sender's frame there.
 func TestAFrameThatWaitsInTheDirectSocketIsNotLostHoweverItTurns(t *testing.T) {
 	a, b := awakePair(t)
 	c, _ := pairOf(t, 1472)
@@ -393,7 +398,8 @@ func TestAPeerThatIsGoneIsCountedAndComesBackAtItsAddress(t *testing.T) {
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for i := range 4 * limits.DirectAfter { // each after the kernel said of the one before that nothing listens there
+	// Each one after the kernel has reported for the one before that nothing listens there.
+	for i := range 4 * limits.DirectAfter {
 		a.Reserve(at)
 		if i%2 == 0 {
 			a.Post(0, make([]byte, 10))
@@ -416,7 +422,7 @@ func TestAPeerThatIsGoneIsCountedAndComesBackAtItsAddress(t *testing.T) {
 	say(t, b, a, 100)
 }
 
-// What the kernel says on the direct socket may be about any earlier frame: it costs none.
+// An error on the direct socket may be about any earlier frame: it costs none.
 func TestAnErrorOfTheDirectSocketCostsNoFrame(t *testing.T) {
 	t.Run("committed", func(t *testing.T) { failDirect(t, func(a, b *Driver) { say(t, a, b, 1) }) })
 	t.Run("posted", func(t *testing.T) {
@@ -437,7 +443,8 @@ func failDirect(t *testing.T, next func(a, b *Driver)) {
 	say(t, a, b, 2*limits.DirectAfter)
 	turned(t, a, b)
 	unix.Close(a.sock.direct.fd)
-	fd, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0) // which sends nothing, and cannot be connected
+	// It sends nothing, and cannot be connected.
+	fd, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil || fd != a.sock.direct.fd {
 		t.Skip("another descriptor is opened meanwhile:", fd, err)
 	}
@@ -483,7 +490,7 @@ func TestAPeerThatCannotBeConnectedToIsSentToByTheListeningSocket(t *testing.T) 
 	a, b := awakePair(t)
 	var told []string
 	a.log = func(text string) { told = append(told, text) }
-	for range 3 * limits.DirectAfter { // no host may send to it without asking for it
+	for range 3 * limits.DirectAfter { // a host may send there only if it has asked for that
 		a.Reserve(netip.AddrPortFrom(netip.MustParseAddr("255.255.255.255"), 9))
 		a.Commit(10)
 		a.Flush(0)
@@ -523,7 +530,7 @@ func TestExplainSaysWhetherThereIsADirectSocket(t *testing.T) {
 	}
 }
 
-// The address stays this driver's: that two sockets share it must not let a third in.
+// The address stays this driver's: although two sockets share it, a third must not get in.
 func TestNobodyElseCanListenAtTheAddressOfTwoSockets(t *testing.T) {
 	a, _ := awakePair(t)
 	fd, err := newSocket(false)
@@ -576,8 +583,9 @@ func (c *count) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size i
 	link.Each(c, now, from, frames, size)
 }
 
-// Small batches gain nothing by it: they leave by the listening socket, but for those that find the direct one turned. They come by it,
-// where they are acknowledged by lone frames.
+// The sender of small batches gains nothing by its direct socket: they leave by the listening
+// socket, except for those that find the direct one turned. Their receiver gains: they arrive by
+// its direct socket, if it acknowledges them by lone frames.
 func TestTheDirectSocketRestsWhereMuchGoesAndNotWhereMuchComes(t *testing.T) {
 	offloading(t)
 	a, b := awakePair(t)
@@ -594,7 +602,7 @@ func TestTheDirectSocketRestsWhereMuchGoesAndNotWhereMuchComes(t *testing.T) {
 			}
 			from.Flush(0)
 			drain(t, to, in, n)
-			to.Reserve(from.Addr()) // which is acknowledged
+			to.Reserve(from.Addr()) // an acknowledgement
 			to.Commit(1)
 			to.Flush(0)
 			drain(t, from, &collect{}, 1)

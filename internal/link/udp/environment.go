@@ -6,7 +6,8 @@ import (
 	"strconv"
 )
 
-// WithoutOffload reads the kill switch of segmentation offload that needs no configuration, $WEFT_GSO: whether it is thrown.
+// WithoutOffload reports whether $WEFT_GSO, a kill switch that needs no configuration, turns
+// segmentation offload off. It returns an error if the value is not a boolean.
 func WithoutOffload() (bool, error) {
 	s := os.Getenv("WEFT_GSO")
 	if s == "" {

@@ -15,49 +15,57 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// lender has the kernel send large batches out of memory that it can read, in place of copying them:
+// lender makes the kernel send large batches from memory that it can read, instead of copying
+// them:
 //
 //	stage ┌──────┬──────┬──────┐   copied    ┌───────┬───────┬───────┬─ ─   vmsplice, splice   the receiver's
 //	      └──────┴──────┴──────┘ ──────────► │ batch │ batch │       │     ──────────────────► recvmsg
 //	                                         └───────┴───────┴───────┴─ ─
 //
-// Where the far end is on the same host, the kernel's copy is a third to two thirds of all that sending takes: it writes where another core
-// has just read, and each line has first to be won back from that one's cache, 110 ns where the two are near and 500 where they are
-// far apart. The copy that is made here instead goes round a ring that is larger than a core's cache, which is a fifth of the cost where they are
-// near, and past the caches where they are far apart (internal/copier). The kernel takes the pages as they are.
+// If the far end is on the same host, the kernel's copy takes a third to two thirds of the whole
+// time of sending. It writes to memory that another core has just read, and each cache line must
+// first be fetched back from that core's cache: 110 ns if the two are near and 500 if they are
+// far apart. The lender copies instead into a ring that is larger than a core's cache. That
+// costs a fifth if the cores are near; if they are far apart the copy bypasses the caches
+// (internal/copier). The kernel takes the pages as they are.
 //
-// Where plain stores are the way, the stage moves into the ring for such a batch, so that its frames are written where they are lent: payload
-// is copied once, while its checksum is made, and costs hardly more than either by itself.
+// If plain stores are the faster way, the stage moves into the ring for such a batch, so that
+// its frames are written where they are lent. Payload is then copied once, while its checksum is
+// computed, and both together cost hardly more than either alone.
 //
-// What is lent lies there until it has been read, which is not told. There is room for several times what a peer permits
-// to be under way of long messages (limits.GrantedBytes), so that what is written over has come, or counts as lost; should it be on its way nevertheless, as
-// at a peer that has not read for long, the checksums of its frames no longer hold, and it is sent again.
-// Memory that was lent for one peer is not used for another: it is given back, and the system has it once it is not read any more.
+// Lent memory must stay unchanged until it has been read, but the kernel does not tell when. The
+// ring has room for several times the bytes of long messages that a peer permits in flight
+// (limits.GrantedBytes). So a batch that is overwritten has arrived, or counts as lost. If it is
+// still in flight nevertheless, as to a peer that has not read for long, the checksums of its
+// frames no longer match, and they are retransmitted. Memory that was lent for one peer is not
+// used for another: it is unmapped, and the system frees it once it is no longer read.
 type lender struct {
-	able   bool   // the self-test has shown that it works
-	why    error  // or what else it has shown
-	least  int    // bytes of a batch that is worth while
-	whole  []byte // the mapping; nil while there is none
+	able   bool   // the self-test has shown that lending works
+	why    error  // or the reason why it does not
+	least  int    // bytes of a batch that is worth lending
+	whole  []byte // the mapping; nil if there is none
 	memory []byte // limits.LentBytes
 	copier copier.Copier
-	pipe   [2]int // that pages go through, from memory to socket
-	piped  bool   // it is open
-	next   int    // where the next batch begins: whole pages, with lentRoom behind it
-	size   int    // of the frames that the direct socket cuts batches into; 0 if it sends what it gets
-	failed int    // batches in a row that the kernel did not take so
-	stale  bool   // the memory is to be given back once no frame is staged there
-	full   bool   // a socket had no room for the last; to copy and lend each again until it has costs more than to have it copied
+	pipe   [2]int // from memory to socket, for pages
+	piped  bool   // the pipe is open
+	next   int    // where the next batch begins: whole pages, followed by lentRoom
+	size   int    // of the frames into which the direct socket cuts batches; 0 if it cuts none
+	failed int    // batches in a row that the kernel refused to take so
+	stale  bool   // the memory is to be unmapped once no frame is staged there
+	// A socket had no room for the last batch. To copy and lend each batch again until there is
+	// room costs more than the kernel's copy.
+	full bool
 }
 
-// lentRoom is the room of a batch: whole pages, of which the kernel takes sixteen at a time, of lentPage bytes each. Where pages are larger
-// some are lent for two batches, which does no harm.
+// lentRoom is the room of a batch: whole pages of lentPage bytes each, of which the kernel takes
+// sixteen in one call. If pages are larger, some are lent for two batches, which does no harm.
 const (
 	lentRoom = 64 << 10
 	lentPage = 4 << 10
 )
 
-// lendTries is how many batches in a row the kernel may refuse until none is lent any more. One or two in between are about the
-// network: a connected socket reports what became of earlier frames.
+// lendTries is how many batches in a row the kernel may refuse before lending ends. One or two
+// in between are about the network: a connected socket reports errors of earlier frames.
 const lendTries = 16
 
 // worth reports whether a batch is to be lent.
@@ -73,7 +81,8 @@ func (l *lender) lends(bytes int) bool {
 	return l.able && !l.full && !l.stale && bytes >= l.least && bytes <= lentRoom
 }
 
-// open gets the memory, of huge pages if there are any: for each page there are words in the kernel which both ends write, 4 µs a batch.
+// open gets the memory, in huge pages if there are any: for each page the kernel has words that
+// both ends write, 4 µs a batch.
 func (l *lender) open() error {
 	if !l.piped {
 		if err := unix.Pipe2(l.pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
@@ -85,7 +94,8 @@ func (l *lender) open() error {
 		return nil
 	}
 	const huge = 2 << 20
-	whole, err := unix.Mmap(-1, 0, limits.LentBytes+huge, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	whole, err := unix.Mmap(-1, 0, limits.LentBytes+huge, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		return os.NewSyscallError("mmap", err)
 	}
@@ -95,11 +105,11 @@ func (l *lender) open() error {
 	return nil
 }
 
-// close gives the memory back.
+// close unmaps the memory.
 func (l *lender) close() {
 	l.closePipe()
 	if l.whole != nil {
-		_ = unix.Munmap(l.whole) // it cannot fail of a whole mapping
+		_ = unix.Munmap(l.whole) // it cannot fail for a whole mapping
 	}
 	l.whole, l.memory, l.stale = nil, nil, false
 }
@@ -112,11 +122,12 @@ func (l *lender) closePipe() {
 	l.piped = false
 }
 
-// pass hands b, of the lent memory, to a socket. It returns how many bytes were taken.
+// pass hands b, a part of the lent memory, to a socket. It returns how many bytes were taken.
 func (l *lender) pass(fd int, b []byte) (n int, errno unix.Errno) {
 	v := unix.Iovec{Base: &b[0]}
 	v.SetLen(len(b))
-	in, _, errno := unix.RawSyscall6(unix.SYS_VMSPLICE, uintptr(l.pipe[1]), uintptr(unsafe.Pointer(&v)), 1, unix.SPLICE_F_NONBLOCK, 0, 0)
+	in, _, errno := unix.RawSyscall6(unix.SYS_VMSPLICE, uintptr(l.pipe[1]), uintptr(unsafe.Pointer(&v)), 1,
+		unix.SPLICE_F_NONBLOCK, 0, 0)
 	if errno != 0 {
 		return 0, errno
 	}
@@ -124,25 +135,27 @@ func (l *lender) pass(fd int, b []byte) (n int, errno unix.Errno) {
 		l.closePipe()
 		return 0, unix.ENOSPC
 	}
-	out, _, errno := unix.RawSyscall6(unix.SYS_SPLICE, uintptr(l.pipe[0]), 0, uintptr(fd), 0, in, unix.SPLICE_F_NONBLOCK)
+	out, _, errno := unix.RawSyscall6(unix.SYS_SPLICE, uintptr(l.pipe[0]), 0, uintptr(fd), 0, in,
+		unix.SPLICE_F_NONBLOCK)
 	if errno != 0 {
-		l.closePipe() // and what is left in it
+		l.closePipe() // and drops what is left in it
 		return 0, errno
 	}
 	return int(out), 0
 }
 
-// room is where the next batch lies.
+// room returns the memory of the next batch.
 func (l *lender) room() []byte { return l.memory[l.next:][:lentRoom] }
 
-// advance has the next batch lie behind one of so many bytes.
+// advance moves the next batch behind one of so many bytes.
 func (l *lender) advance(bytes int) {
 	if l.next += (bytes + lentPage - 1) &^ (lentPage - 1); l.next+lentRoom > len(l.memory) {
 		l.next = 0
 	}
 }
 
-// stageLent has the stage, which is empty, move to where up to n frames of a length will be lent from, if they are likely to be.
+// stageLent moves the stage, which is empty, to the memory from which up to n frames of a length
+// will be lent, if lending is likely.
 func (d *Driver) stageLent(to link.Addr, size, n int) {
 	s := &d.sock
 	if o := &s.direct; !o.turned || o.peer != to || s.lent.memory == nil || !s.offload.batches(to) {
@@ -153,8 +166,8 @@ func (d *Driver) stageLent(to link.Addr, size, n int) {
 	}
 }
 
-// lend has the direct socket send the first prepared batch out of lent memory. It is not ok if the kernel has not taken it, and it is
-// to be sent by copying.
+// lend makes the direct socket send the first prepared batch from lent memory. ok is false if
+// the kernel has not taken it; then it must be sent by copying.
 func (d *Driver) lend(size int) (n int, errno unix.Errno, ok bool) {
 	l, out := &d.sock.lent, &d.sock.out
 	if err := l.open(); err != nil {
@@ -188,8 +201,8 @@ func (d *Driver) lend(size int) (n int, errno unix.Errno, ok bool) {
 	return 0, 0, false
 }
 
-// lentOut notes that a batch has left. A kernel that takes a part of it only, which the self-test would have shown, is
-// lent nothing more; what has not left so counts as lost later.
+// lentOut notes that a batch has left. If the kernel takes only a part of it, which the
+// self-test would have shown, lending ends; the rest counts as lost later.
 func (d *Driver) lentOut(sent, size int) {
 	l, out := &d.sock.lent, &d.sock.out
 	l.advance(size)
@@ -198,19 +211,23 @@ func (d *Driver) lentOut(sent, size int) {
 	d.stats.Direct += uint64(out.frames[0])
 	d.stats.Lent += uint64(out.frames[0])
 	if sent != size {
-		_ = unix.SetsockoptInt(d.sock.direct.fd, unix.IPPROTO_UDP, unix.UDP_CORK, 0) // it may wait for the rest
+		// It may wait for the rest.
+		_ = unix.SetsockoptInt(d.sock.direct.fd, unix.IPPROTO_UDP, unix.UDP_CORK, 0)
 		d.lendNoMore(fmt.Errorf("the kernel took %d of %d bytes", sent, size))
 	}
 }
 
-// lendNoMore ends it.
+// lendNoMore ends lending.
 func (d *Driver) lendNoMore(why error) {
 	d.sock.lent.able = false
 	d.returnLent()
-	d.say(fmt.Sprintf("the kernel copies large batches from now on, since it does not send them out of this program's memory: %v", why))
+	d.say(fmt.Sprintf(
+		"the kernel copies large batches from now on, since it does not send them out of this program's memory: %v",
+		why))
 }
 
-// cut has the direct socket cut all that is sent by it into frames of size bytes, or leave it as it is (0).
+// cut makes the direct socket cut everything that it sends into frames of size bytes, or leave
+// it as it is (0).
 func (s *socket) cut(size int) unix.Errno {
 	if s.lent.size == size {
 		return 0
@@ -224,7 +241,7 @@ func (s *socket) cut(size int) unix.Errno {
 	return errno
 }
 
-// testLending tries it, by the test's own socket. The caller closes that.
+// testLending tries lending, with the test's own socket. The caller closes that.
 func (d *Driver) testLending() error {
 	s := &d.sock
 	var name sockaddr
@@ -248,14 +265,14 @@ func (d *Driver) testLending() error {
 	return nil
 }
 
-// lentTo says whose frames lie in the lent memory from now on.
+// lentTo notes the peer whose frames lie in the lent memory from now on.
 func (d *Driver) lentTo(before, now link.Addr) {
 	if before != now {
 		d.returnLent()
 	}
 }
 
-// returnLent gives the memory back, or has it given back as soon as no frame is staged there.
+// returnLent unmaps the memory, at once or as soon as no frame is staged there.
 func (d *Driver) returnLent() {
 	if d.sock.lent.stale = d.out.away; !d.out.away {
 		d.sock.lent.close()

@@ -18,7 +18,8 @@ import (
 // lentBatches is how many full batches are lent before the memory of the first is used again.
 const lentBatches = limits.LentBytes / lentRoom
 
-// lending is two drivers whose kernel sends out of lent memory; on another the test is skipped, with the reason.
+// lending returns two drivers whose kernel sends from lent memory; on another kernel it skips
+// the test, with the reason.
 func lending(t *testing.T) (a, b *Driver) {
 	t.Helper()
 	offloading(t)
@@ -29,7 +30,7 @@ func lending(t *testing.T) (a, b *Driver) {
 	return a, b
 }
 
-// numbered is a frame that says which it is, in all of its words.
+// numbered writes the nth frame, with its number in all of its words.
 func numbered(b []byte, n int) {
 	for i := 0; i+8 <= len(b); i += 8 {
 		binary.LittleEndian.PutUint64(b[i:], uint64(n)<<16+uint64(i))
@@ -50,7 +51,8 @@ func sendBatch(t *testing.T, from, to *Driver, n, frames, size int) {
 	from.Flush(0)
 }
 
-// arrive polls d until so many frames of a length have come, the first of them the nth, and compares them.
+// arrive polls d until so many frames of a length have arrived, the first of them the nth, and
+// compares them.
 func arrive(t *testing.T, d *Driver, n, frames, size int) {
 	t.Helper()
 	in := &collect{}
@@ -90,7 +92,8 @@ func TestLargeBatchesForABusyPeerAreLentAndArriveAsTheyWere(t *testing.T) {
 	}
 }
 
-// The direct socket cuts all that it sends, while it does, and frames of other lengths leave between large batches.
+// While lending, the direct socket cuts everything that it sends, and frames of other lengths
+// leave between large batches.
 func TestFramesOfAllLengthsLeaveBetweenLentBatches(t *testing.T) {
 	a, b := lending(t)
 	lentAfter(t, a, b)
@@ -112,13 +115,13 @@ func TestFramesOfAllLengthsLeaveBetweenLentBatches(t *testing.T) {
 	}
 }
 
-// The stage is in the ring while it has such a batch, and at home before and after.
+// The stage is in the ring while it holds such a batch, and in its own buffer before and after.
 func TestALargeBatchIsWrittenWhereItIsLent(t *testing.T) {
 	a, b := lending(t)
 	lentAfter(t, a, b)
 	a.sock.lent.copier = copier.Copier{}
 	lent, there := a.Stats().Lent, 0
-	const batches = 30 // each is asked for twice, which is before the first trial
+	const batches = 30 // each is asked for twice, and all come before the first trial
 	for i := range batches {
 		room := a.ReserveRun(b.Addr(), 1472, 44)
 		if &room[0] == &a.sock.lent.room()[0] {
@@ -135,7 +138,8 @@ func TestALargeBatchIsWrittenWhereItIsLent(t *testing.T) {
 	}
 }
 
-// A run that turns out shorter than was asked for leaves from there by copying, and so do single frames behind it.
+// A run that turns out shorter than requested leaves lent memory by copying, and so do single
+// frames after it.
 func TestAShortRunThatIsWrittenIntoLentMemoryIsCopied(t *testing.T) {
 	a, b := lending(t)
 	lentAfter(t, a, b)
@@ -158,7 +162,7 @@ func TestAShortRunThatIsWrittenIntoLentMemoryIsCopied(t *testing.T) {
 	}
 }
 
-// Memory that is to be given back stays for as long as frames, or a reservation, are in it.
+// Memory that is to be unmapped stays for as long as frames, or a reservation, are in it.
 func TestLentMemoryIsGivenBackOnceNoFrameIsStagedThere(t *testing.T) {
 	a, b := lending(t)
 	lentAfter(t, a, b)
@@ -191,7 +195,8 @@ func TestLentMemoryIsGivenBackOnceNoFrameIsStagedThere(t *testing.T) {
 	}
 }
 
-// A short frame that is staged before or behind a large batch does not have it copied.
+// A short frame that is staged before or after a large batch does not cause the batch to be
+// copied.
 func TestALargeBatchIsLentWhateverElseIsStaged(t *testing.T) {
 	a, b := lending(t)
 	lentAfter(t, a, b)
@@ -227,7 +232,8 @@ func TestALargeBatchIsLentWhateverElseIsStaged(t *testing.T) {
 	}
 }
 
-// What the receiver has not read yet stays as it is, also when frames for another peer leave meanwhile.
+// Frames that the receiver has not read yet stay as they are, also if frames for another peer
+// leave meanwhile.
 func TestMemoryThatWasLentForOnePeerIsNotUsedForAnother(t *testing.T) {
 	a, b := lending(t)
 	c, _ := pairOf(t, 1472)
@@ -236,7 +242,7 @@ func TestMemoryThatWasLentForOnePeerIsNotUsedForAnother(t *testing.T) {
 	for i := range unread {
 		sendBatch(t, a, b, i*44, 44, 1472)
 	}
-	for range 2*limits.DirectAfter + 2 { // away from one, and to the other
+	for range 2*limits.DirectAfter + 2 { // away from one peer, and to the other
 		sendBatch(t, a, c, 0, 44, 1472)
 		arrive(t, c, 0, 44, 1472)
 	}
@@ -252,7 +258,8 @@ func TestMemoryThatWasLentForOnePeerIsNotUsedForAnother(t *testing.T) {
 	arrive(t, b, 0, unread*44, 1472)
 }
 
-// Of a pipe that is too small for a batch nothing leaves by half, and one now and then is no reason to lend no more.
+// If a pipe is too small for a batch, no part of the batch leaves, and if that happens now and
+// then lending continues.
 func TestABatchThatItsPipeHasNoRoomForIsCopiedWhole(t *testing.T) {
 	a, b := lending(t)
 	lentAfter(t, a, b)
@@ -277,7 +284,8 @@ func TestABatchThatItsPipeHasNoRoomForIsCopiedWhole(t *testing.T) {
 	}
 }
 
-// To copy a batch and lend it again and again, until a socket has room for it, costs more than to have it copied.
+// To copy a batch and lend it again and again, until a socket has room for it, costs more than
+// the kernel's copy.
 func TestNothingIsLentBehindABatchThatFoundNoRoomUntilOneHas(t *testing.T) {
 	a, b := lending(t)
 	lentAfter(t, a, b)
@@ -308,7 +316,8 @@ func TestWhatTheKernelDoesNotTakeOutOfLentMemoryIsCopied(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	if err := unix.Dup3(int(null.Fd()), a.sock.lent.pipe[1], unix.O_CLOEXEC); err != nil { // no pipe
+	// It is no pipe.
+	if err := unix.Dup3(int(null.Fd()), a.sock.lent.pipe[1], unix.O_CLOEXEC); err != nil {
 		t.Fatal(err)
 	}
 	lent := a.Stats().Lent
@@ -339,7 +348,8 @@ func TestLendingCostsNoAllocations(t *testing.T) {
 	}
 }
 
-// Batches of any length lie behind one another, so that the memory of one is used again only when nearly as much as there is has been lent since.
+// Batches of any length lie one after the other. So the memory of one is reused only when nearly
+// the whole ring has been lent since.
 func TestLentMemoryIsUsedAgainOnlyWhenAsMuchHasBeenLentSince(t *testing.T) {
 	type stretch struct{ from, to int }
 	r := rand.New(rand.NewPCG(1, 2))

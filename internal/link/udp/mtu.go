@@ -8,21 +8,24 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// What IP and UDP put before a frame, in bytes.
+// The length of the IP and UDP headers before a frame, in bytes.
 const (
 	headers4 = 20 + 8
 	headers6 = 40 + 8
 )
 
-// interfaceMTU says how large a frame may be that leaves by the interface of a local address, and why. The path beyond
-// may carry less, which rel finds out by probes (internal/rel/pathmtu.go).
+// interfaceMTU returns the largest frame that may leave by the interface of a local address, and
+// why. The path beyond may carry less, which rel finds out by probes (internal/rel/pathmtu.go).
 //
-//	a loopback address             limits.LoopbackFrame
-//	an address of an interface     the interface's MTU less headers (1472 for IPv4 on Ethernet), at most LoopbackFrame
-//	the unspecified address        the least of all interfaces that are up, loopback left out if there are others
+//	a loopback address           limits.LoopbackFrame
+//	an address of an interface   the interface's MTU less headers (1472 for IPv4 on Ethernet),
+//	                             at most LoopbackFrame
+//	the unspecified address      the least of all interfaces that are up, without loopback if there
+//	                             are others
 //
-// Loopback could carry 64 KiB. A frame that large is charged to the receive buffer whole, and the buffer that an
-// unprivileged process gets holds three: too few to keep a sender going. The same bound serves other links of huge MTU.
+// Loopback could carry 64 KiB. A frame that large is charged whole to the receive buffer, and
+// the buffer of an unprivileged process holds three: too few to keep a sender busy. The same
+// bound serves other links of huge MTU.
 func interfaceMTU(ip netip.Addr) (mtu int, why string, err error) {
 	headers := headers4
 	if ip.Is6() {
@@ -48,7 +51,8 @@ func interfaceMTU(ip netip.Addr) (mtu int, why string, err error) {
 		if ip.IsUnspecified() {
 			return limits.LoopbackFrame, "no interface but loopback is up", nil
 		}
-		// Not an address of this host, it seems. Binding it will tell; or it is one that may be bound all the same.
+		// It seems not to be an address of this host. The bind will show that, or it may be
+		// bound all the same.
 		return 1500 - headers, fmt.Sprintf("Ethernet's, because no interface has %v", ip), nil
 	}
 	in := &interfaces[least]

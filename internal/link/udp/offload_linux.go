@@ -14,17 +14,17 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// offload says which of the kernel's two segmentation offloads are used:
+// offload holds which of the kernel's two segmentation offloads are used:
 //
-//	stage ┌──────┬──────┬──────┬────┐  one sendmsg, UDP_SEGMENT    one recvmsg, UDP_GRO  ┌──────┬──────┬──────┬────┐ slot
-//	      └──────┴──────┴──────┴────┘ ──────── one packet, cut up as late as can be ───► └──────┴──────┴──────┴────┘
+//	stage ┌─────┬─────┬─────┬───┐  one sendmsg, UDP_SEGMENT  one recvmsg, UDP_GRO  ┌─────┬─────┬─────┬───┐ slot
+//	      └─────┴─────┴─────┴───┘ ────── one packet, cut as late as possible ────► └─────┴─────┴─────┴───┘
 //
-// A batch has frames of one length, but for the last. Both come and go alone: frames of a batch may arrive one by one, and
-// what was sent one by one may arrive as a batch.
+// A batch has frames of one length, except for the last. The two are independent: frames of a
+// batch may arrive one by one, and frames that were sent one by one may arrive as a batch.
 type offload struct {
 	send    bool        // to destinations that are not plain
-	receive bool        // where there is much to receive
-	plain   []link.Addr // destinations that batches do not get through to
+	receive bool        // when there is much to receive
+	plain   []link.Addr // destinations that batches do not reach
 }
 
 // batches reports whether frames for to may leave as batches.
@@ -35,8 +35,8 @@ func (o *offload) batches(to link.Addr) bool {
 	return !slices.Contains(o.plain, to)
 }
 
-// renounce sends frames for to one by one from now on. Where that is so of many, it is so of all: the list is searched for
-// every batch.
+// renounce sends frames for to one by one from now on. If that happens to many destinations, it
+// applies to all: the list is searched for every batch.
 func (d *Driver) renounce(to link.Addr, why string) {
 	o := &d.sock.offload
 	if !o.batches(to) {
@@ -56,24 +56,25 @@ func (d *Driver) DoubtBatches(to link.Addr) {
 	d.renounce(to, "much of the first that was sent so was lost")
 }
 
-// segmentControl is the control message that tells the length of the frames in a batch.
+// segmentControl is the control message with the length of the frames in a batch.
 type segmentControl struct {
 	unix.Cmsghdr
 	size uint16
 	_    [6]byte
 }
 
-// receiveControl has room for what the kernel tells of a buffer: the length of its frames (UDP_GRO, four bytes), the
-// type of service (one byte, or four of IPv6's traffic class), and the address of this host at which it has arrived
-// (twelve bytes, or twenty of IPv6), each behind a header of 16 bytes and padded to eight.
+// receiveControl has room for the kernel's control messages about a buffer: the length of its
+// frames (UDP_GRO, four bytes), the type of service (one byte, or four of IPv6's traffic class),
+// and the address of this host at which it has arrived (twelve bytes, or twenty of IPv6). Each
+// has a header of 16 bytes and is padded to eight.
 type receiveControl struct {
 	_     [0]uint64 // the kernel's headers are aligned
 	bytes [96]byte
 }
 
-// told is what a receiveControl says.
+// told is the contents of a receiveControl.
 type told struct {
-	size   int  // of each frame but the last; 0 if there is but one
+	size   int  // of each frame except the last; 0 if there is only one
 	marked bool // a router on the way was congested (ECN: CE)
 }
 
@@ -82,7 +83,7 @@ const (
 	ecnMarked = 3
 )
 
-// told reads the control messages of one buffer. The kernel wrote them, so that they are whole.
+// told reads the control messages of one buffer. The kernel wrote them, so they are complete.
 func (s *socket) told(b []byte) (t told) {
 	const head = unix.SizeofCmsghdr
 	for len(b) > head {
@@ -104,8 +105,9 @@ func (s *socket) told(b []byte) (t told) {
 	return t
 }
 
-// tell has the kernel coalesce what comes (1), and tell of it and of marks, or not (0). What a kernel does not know it does
-// not do: frames then come one by one, or marks are not counted.
+// tell makes the kernel coalesce incoming frames, and report that and ECN marks (1), or not (0).
+// A kernel that does not know an option ignores it: frames then arrive one by one, or marks are
+// not counted.
 func (s *socket) tell(on int) {
 	s.tellOf(s.fd, on)
 	if s.direct.fd >= 0 {

@@ -21,7 +21,8 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// offloading skips the test, with the reason, on a kernel that has no offload both ways.
+// offloading skips the test, with the reason, on a kernel that lacks offload in either
+// direction.
 func offloading(t *testing.T) {
 	t.Helper()
 	send, receive, _ := testOffload(netip.MustParseAddr("127.0.0.1"))
@@ -162,7 +163,7 @@ func TestAPollHandsOverABatchAndComesBackForTheRestAtOnce(t *testing.T) {
 	}
 }
 
-// What the kernel or the card says about batches is no reason to lose a frame.
+// An error of the kernel or the card about batches must not lose a frame.
 func TestARefusedBatchGoesFrameByFrame(t *testing.T) {
 	offloading(t)
 	for _, test := range []struct {
@@ -210,7 +211,8 @@ func TestARefusedBatchGoesFrameByFrame(t *testing.T) {
 	}
 }
 
-// Nothing can be sent to port 0, and the kernel says that by the same error as that batches cannot be had.
+// Nothing can be sent to port 0, and the kernel reports that by the same error as a lack of
+// batches.
 func TestABatchWhoseFramesCannotBeSentSaysNothingOfBatches(t *testing.T) {
 	offloading(t)
 	a, b := pairOf(t, 1472)
@@ -237,7 +239,8 @@ func TestABatchWhoseFramesCannotBeSentSaysNothingOfBatches(t *testing.T) {
 	if s := a.Stats(); s != (Stats{Unsendable: 10 * limits.PlainDestinations}) {
 		t.Errorf("%+v; want all frames unsendable", s)
 	}
-	send(b.Addr(), 100) // over an interface that has become narrow, on which the last frame still fits
+	// Over an interface that has become narrow, on which the last frame still fits.
+	send(b.Addr(), 100)
 	if !a.account(5, unix.EINVAL) {
 		t.Fatal("sending does not go on")
 	}
@@ -433,8 +436,8 @@ func TestExplainSaysWhatIsOffloadedAndWhyNot(t *testing.T) {
 	}
 }
 
-// What rel lets be under way to a receiver, limits.FrameCost beside each frame, must fit the socket buffer in whatever form
-// it comes: in batches that stay whole, or one by one.
+// The bytes that rel allows in flight to a receiver, with limits.FrameCost for each frame, must
+// fit the socket buffer in whatever form they arrive: in batches that stay whole, or one by one.
 func TestABurstOfTheAnnouncedCapacityDoesNotOverrunTheReceiver(t *testing.T) {
 	for _, coalesce := range []bool{false, true} {
 		for _, size := range []int{64, 700, 1472, limits.LoopbackFrame} {

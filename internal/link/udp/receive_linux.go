@@ -14,41 +14,44 @@ import (
 
 // inbound is the receive arena, and how the next system call asks for frames:
 //
-//	        a frame came            many at once, or again and again
-//	                                   some behind a lone one
+//	        a frame came            many in one call, or again and
+//	                                again some after a lone one
 //	lone ─────────────────► several ──────────────────────────────► bulk
-//	  ▲   nothing came         │                                      │ nothing came, and nothing much
+//	  ▲   nothing came         │                                      │ nothing came, and little
 //	  └────────────────────────┴──────────────────────────────────────┘ for bulkPolls
 //
-// An idle link is asked for a lone frame by recvfrom, which fails in three quarters of the time; once one has come,
-// recvmmsg asks for more. In bulk the kernel may coalesce what comes in a row from one sender (UDP_GRO), and says with
-// each buffer how long the frames in it are, and what the network has marked. Being told costs 260 ns a call, a
-// twentieth of a small round trip, so only bulk has it. Messages of a few frames, one at a time, are bulk, too: each comes by one call and as one buffer, where
-// the kernel would cut it into frames, and a lone one would be taken a poll before the rest.
+// An idle link is asked for a lone frame by recvfrom, which fails in three quarters of the time.
+// Once a frame has arrived, recvmmsg asks for more. In bulk the kernel may coalesce successive
+// frames of one sender (UDP_GRO). With each buffer it reports the length of its frames, and the
+// marks of the network. These reports cost 260 ns a call, a twentieth of a small round trip, so
+// they are only used in bulk. Messages of a few frames, one after the other, are bulk, too: each
+// arrives by one call and as one buffer. Otherwise the kernel would cut it into frames, and a
+// lone one would be taken a poll before the rest.
 type inbound struct {
 	mode  receiveMode
-	told  bool    // the kernel coalesces and marks: options of the socket, set while in bulk
+	told  bool    // the kernel coalesces and reports: options of the socket, set while in bulk
 	full  bool    // the buffers of the last call were full of frames
-	quiet int     // polls in bulk that brought nothing much
-	lone  bool    // a lone frame has come, and no call since has asked for more
-	runs  int     // lone frames in a row that others of their senders came behind
-	empty [2]bool // the listening and the direct socket, when they were looked at last
+	quiet int     // polls in bulk that brought little
+	lone  bool    // a lone frame has arrived, and no call since has asked for more
+	runs  int     // lone frames in a row that were followed by others of their senders
+	empty [2]bool // the listening and the direct socket, at the last look
 
 	arena   []byte
 	several rack // a slot for each frame
 	bulk    rack // a slot for each buffer, or frame if the kernel does not coalesce
 
-	// What the last system call brought and was not handed over yet: slots next to end of rack, the first from byte at on.
+	// The slots that the last system call filled and that were not handed over yet: next to end
+	// of rack, the first from byte at on.
 	rack      *rack
 	next, end int
 	at        int
 	length    int // of the frames in the first buffer
 
 	size uint32    // of the name, for recvfrom
-	here local     // where the last frame arrived, of a socket that is told
+	here local     // where the last frame arrived, if the kernel reports that
 	sole link.Addr // the sender of the last lone frame
-	last sockaddr  // the sender of the last frame, as the kernel says it
-	from link.Addr // and as we say it; most frames come from where the last one came from
+	last sockaddr  // the sender of the last frame, in the kernel's form
+	from link.Addr // and in ours; most frames have the sender of the frame before
 }
 
 type receiveMode uint8
@@ -63,41 +66,46 @@ const (
 	// bulkFrames is how many frames of one call make bulk: more than any lone exchange has.
 	bulkFrames = 16
 
-	// bulkPolls is how many polls that brought less end it: half a millisecond, longer than a pause between two batches.
+	// bulkPolls is how many polls that brought less end it: half a millisecond, longer than a
+	// pause between two batches.
 	bulkPolls = 1024
 
-	// bulkRuns is how many lone frames in a row others of their senders have to come behind to make it.
+	// bulkRuns is how many lone frames in a row must be followed by others of their senders to
+	// make it.
 	bulkRuns = 8
 
-	// arenaBytes bounds the arena of slots for single frames: it fits the cache where they are small, and wastes little
-	// where they are huge.
+	// arenaBytes bounds the arena of slots for single frames: it fits the cache if they are
+	// small, and wastes little if they are huge.
 	arenaBytes = 1 << 20
 
-	// fullBuffers is how many buffers one call asks for while they come full of frames: as much as fits the cache of a core
-	// until it has been handed over.
+	// fullBuffers is how many buffers one call asks for while they arrive full of frames: as
+	// many as fit the cache of a core until they have been handed over.
 	fullBuffers = 8
 )
 
-// rack is the slots of one kind and what recvmmsg needs to fill them.
+// rack holds the slots of one kind and the arguments for recvmmsg to fill them.
 type rack struct {
 	stride   int
 	headers  []header
 	vectors  []unix.Iovec
 	names    []sockaddr
-	controls []receiveControl // empty if nothing is told
+	controls []receiveControl // empty if the kernel reports nothing
 }
 
-// newInbound makes the arena and its slots. Buffers are coalesced if bulk may bring several frames in one.
-// If sources is set, the kernel tells of each frame at which address of this host it has arrived.
+// newInbound makes the arena and its slots. Its buffers are for coalesced frames if bulk may
+// bring several frames in one. If sources is set, the kernel reports for each frame at which
+// address of this host it has arrived.
 func newInbound(mtu int, coalesced, sources bool) inbound {
-	// A slot for several frames is as large as a datagram can be; what is never written takes no memory. Page-aligned, all
-	// would compete for the same lines of the cache, so each begins a little further on.
+	// A slot for several frames is as large as a datagram can be; memory that is never written
+	// takes no space. If all slots were page-aligned, they would compete for the same cache
+	// lines. So each begins a little further on.
 	const buffer, colour = 64 << 10, 9 * 64
 	stride := (mtu + 63) &^ 63
 	slots := min(max(arenaBytes/stride, 8), limits.PollBatch)
 	if !coalesced {
 		in := inbound{arena: make([]byte, slots*stride)}
-		in.several, in.bulk = newRack(in.arena, stride, mtu, slots, sources), newRack(in.arena, stride, mtu, slots, true)
+		in.several, in.bulk = newRack(in.arena, stride, mtu, slots, sources),
+			newRack(in.arena, stride, mtu, slots, true)
 		return in
 	}
 	in := inbound{arena: make([]byte, limits.PollBatch*(buffer+colour))}
@@ -131,7 +139,7 @@ func newRack(arena []byte, stride, size, slots int, told bool) rack {
 	return r
 }
 
-// ready prepares a header for the next call, which changes these.
+// ready prepares a header for the next call, since each call changes headers.
 func (r *rack) ready(i int) {
 	h := &r.headers[i]
 	h.Namelen, h.Flags = nameLen, 0
@@ -140,10 +148,11 @@ func (r *rack) ready(i int) {
 	}
 }
 
-// receive hands over what one system call brings, or what an earlier one has brought and was too much. None is called
-// again to hear that nothing is left.
+// receive hands over the frames of one system call, or the rest of an earlier one. It makes no
+// second call just to find that nothing is left.
 //
-// All calls are RawSyscalls: they never block, and telling the scheduler about them costs a quarter more.
+// All calls are RawSyscalls: they never block, and telling the scheduler about them costs a
+// quarter more.
 func (d *Driver) receive(now clock.Time, to link.Receiver) int {
 	in := &d.sock.in
 	if in.next < in.end {
@@ -156,7 +165,9 @@ func (d *Driver) receive(now clock.Time, to link.Receiver) int {
 	} else {
 		d.receiveMany(fd, aside)
 		if in.full {
-			looks = in.end // a frame of another peer waits for buffers of forty frames, not for calls that bring several
+			// A frame of another peer then waits for buffers of forty frames, not for calls that
+			// bring several.
+			looks = in.end
 		}
 		n = d.handOver(now, to)
 	}
@@ -177,8 +188,9 @@ func (d *Driver) receiveOne(fd int, now clock.Time, to link.Receiver) int {
 		name, size = nil, nil
 	}
 	// MSG_TRUNC makes it return the datagram's true length.
-	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&in.arena[0])), uintptr(d.mtu),
-		unix.MSG_DONTWAIT|unix.MSG_TRUNC, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(size)))
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&in.arena[0])),
+		uintptr(d.mtu), unix.MSG_DONTWAIT|unix.MSG_TRUNC,
+		uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(size)))
 	if errno != 0 {
 		d.receiveError(errno)
 		return 0
@@ -197,14 +209,15 @@ func (d *Driver) receiveOne(fd int, now clock.Time, to link.Receiver) int {
 	return 1
 }
 
-// receiveMany fills slots by recvmmsg. A look aside that finds nothing says nothing of how frames come.
+// receiveMany fills slots by recvmmsg. A look aside that finds nothing does not show how frames
+// arrive.
 func (d *Driver) receiveMany(fd int, aside bool) {
 	in := &d.sock.in
 	d.counters.SystemCalls++
 	in.rack = &in.several
 	if in.mode == modeBulk {
 		in.rack = &in.bulk
-		if !in.told && d.waits(fd) { // since before the kernel was told not to coalesce
+		if !in.told && d.waits(fd) { // from before the kernel was told not to coalesce
 			in.told, in.quiet = true, 0
 			d.sock.tell(1)
 		}
@@ -230,7 +243,7 @@ func (d *Driver) receiveMany(fd int, aside bool) {
 	}
 }
 
-// waits reports whether a socket may have a frame, which it keeps.
+// waits reports whether a socket may have a frame, and leaves it there.
 func (d *Driver) waits(fd int) bool {
 	d.counters.SystemCalls++
 	_, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&d.sock.in.arena[0])), 0,
@@ -239,8 +252,8 @@ func (d *Driver) waits(fd int) bool {
 	return errno != unix.EAGAIN
 }
 
-// follows looks at the frames of a call, if it is the first behind a lone frame, and reports whether it has become usual that some of the same sender come: the
-// kernel could have coalesced those.
+// follows looks at the frames of a call, if it is the first after a lone frame. It reports
+// whether frames of the same sender now usually follow: the kernel could have coalesced those.
 func (d *Driver) follows() (usual bool) {
 	in := &d.sock.in
 	if in.lone {
@@ -263,9 +276,10 @@ func (d *Driver) brought(from link.Addr) bool {
 	return false
 }
 
-// changeMode draws the conclusions from how much the last call brought. Bulk ends when both sockets have been found empty, and are still when the
-// kernel has been told not to coalesce: of a buffer that has been coalesced it does not say so any more then, and a lone look would cut it to a
-// frame.
+// changeMode draws the conclusions from how much the last call brought. Bulk ends when both
+// sockets have been found empty, and are found so again after the kernel was told not to
+// coalesce. From then on the kernel no longer reports that a buffer was coalesced, and a look
+// for a lone frame would cut the buffer to one frame.
 func (d *Driver) changeMode() {
 	in := &d.sock.in
 	in.full = in.mode == modeBulk && in.end > 0 && d.sock.told(in.bulk.message(0)).size > 0
@@ -297,16 +311,16 @@ func (d *Driver) changeMode() {
 	}
 }
 
-// askBoth has both sockets be found empty anew.
+// askBoth makes both sockets count as not empty, until the next looks.
 func (d *Driver) askBoth() {
 	d.sock.in.empty = [2]bool{}
 	d.sock.direct.turn = 0 // the other one is asked next
 }
 
-// message is what the ith header was told.
+// message returns the control messages of the ith header.
 func (r *rack) message(i int) []byte { return r.controls[i].bytes[:r.headers[i].Controllen] }
 
-// handOver hands over frames of the last call, at most a batch of them.
+// handOver hands over frames of the last call, at most one batch of them.
 func (d *Driver) handOver(now clock.Time, to link.Receiver) (frames int) {
 	in := &d.sock.in
 	for in.next < in.end && frames < limits.PollBatch && !d.closed {
@@ -328,7 +342,8 @@ func (d *Driver) handOver(now clock.Time, to link.Receiver) (frames int) {
 	return frames
 }
 
-// handBuffer hands over what is left of a buffer's frames, at most so many. An empty buffer is one frame.
+// handBuffer hands over the rest of a buffer's frames, at most most. An empty buffer is one
+// frame.
 func (d *Driver) handBuffer(now clock.Time, to link.Receiver, from link.Addr, b []byte, most int) (frames int) {
 	in := &d.sock.in
 	if len(b)-in.at > in.length {
@@ -345,7 +360,8 @@ func (d *Driver) handBuffer(now clock.Time, to link.Receiver, from link.Addr, b 
 	return 1
 }
 
-// openBuffer finds out how long the frames in the ith buffer are, and counts what is to be counted of all of them.
+// openBuffer finds the length of the frames in the ith buffer, and updates the counts for all of
+// them.
 func (d *Driver) openBuffer(r *rack, i int) {
 	in, h := &d.sock.in, &r.headers[i]
 	size := int(h.size)
@@ -367,32 +383,32 @@ func (d *Driver) openBuffer(r *rack, i int) {
 		d.counters.ECNMarked += frames
 	}
 	if h.Flags&unix.MSG_TRUNC != 0 {
-		in.length = d.mtu + 1 // or more; what did not fit is gone
+		in.length = d.mtu + 1 // or more; the bytes that did not fit are gone
 	}
 	if in.length > d.mtu {
 		d.stats.Oversize += frames
 	}
 }
 
-// slot is the memory of the ith slot.
+// slot returns the memory of the ith slot.
 func (r *rack) slot(i int) []byte { return unsafe.Slice(r.vectors[i].Base, r.vectors[i].Len) }
 
 // more reports whether a Poll now would find frames without a system call.
 func (s *socket) more() bool { return s.in.next < s.in.end }
 
-// receiveError counts an error of a peer's host that the kernel reports on our socket. Nothing to receive is no error,
-// and a signal only means that the next poll tries again.
+// receiveError counts an error of a peer's host that the kernel reports on our socket. It is not
+// an error if there is nothing to receive, and after a signal the next poll tries again.
 func (d *Driver) receiveError(errno unix.Errno) {
 	if errno != 0 && errno != unix.EAGAIN && errno != unix.EINTR {
 		d.stats.Refused++
 	}
 }
 
-// sender is the address in name.
+// sender returns the address in name.
 func (d *Driver) sender(name *sockaddr) link.Addr {
 	in := &d.sock.in
 	if name.Family == unix.AF_INET {
-		// What lies behind an IPv4 address in memory is not the kernel's.
+		// The bytes after an IPv4 address in memory are not the kernel's.
 		name.Addr, name.Scope_id = [16]byte{}, 0
 	}
 	if *name != in.last {

@@ -17,12 +17,14 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// The self-test of segmentation offload sends real frames over this host's own loopback path, by a socket like the one
-// that is to be, on another port, talking to itself. So it finds out what the kernel has and whether it works, before any
-// peer depends on it; and it takes no frames that peers send meanwhile. What lies beyond this host shows later: by errors
-// of sending, and by rel, which doubts batches of which much was lost (DoubtBatches).
+// The self-test of segmentation offload sends real frames over this host's own loopback path, to
+// itself. Its socket is like the later one, but on another port. So it finds out what the kernel
+// has and whether it works, before any peer depends on it; and it takes no frames that peers
+// send meanwhile. Problems beyond this host show later: by errors of sending, and by rel, which
+// doubts batches if much of them was lost (DoubtBatches).
 
-// testFrame, testFrames and testLast are the frames of the test, in bytes: a batch and a shorter last one.
+// testFrame, testFrames and testLast are the frames of the test, in bytes: a batch and a shorter
+// last one.
 const (
 	testFrame  = 500
 	testFrames = 20
@@ -32,7 +34,8 @@ const (
 // testPatience is how long the test waits for its frames, which loopback delivers at once.
 const testPatience = 100 * time.Millisecond
 
-// chooseOffload switches on what works, and says what and why not. It comes before the socket is opened.
+// chooseOffload switches on the offloads that work, and returns a text that names them and the
+// reasons for the others. It comes before the socket is opened.
 func (d *Driver) chooseOffload(cfg Config) (why string) {
 	o := &d.sock.offload
 	if cfg.NoOffload {
@@ -45,7 +48,7 @@ func (d *Driver) chooseOffload(cfg Config) (why string) {
 	return explainOffload(send, receive)
 }
 
-// Offload says which of the kernel's segmentation offloads are in use: "both", "send", "receive" or "none".
+// Offload names the kernel's segmentation offloads in use: "both", "send", "receive" or "none".
 func (d *Driver) Offload() string {
 	switch o := &d.sock.offload; {
 	case o.send && o.receive:
@@ -58,7 +61,8 @@ func (d *Driver) Offload() string {
 	return "none"
 }
 
-// explainOffload says what is used, given why not.
+// explainOffload returns a text about the offloads in use; its arguments are the reasons against
+// them.
 func explainOffload(send, receive error) string {
 	switch {
 	case send == nil && receive == nil:
@@ -71,7 +75,7 @@ func explainOffload(send, receive error) string {
 	return fmt.Sprintf("no segmentation offload: %v; %v", send, receive)
 }
 
-// testOffload tries both directions, and to lend; nil means that it works.
+// testOffload tries both directions, and lending; nil means that it works.
 func testOffload(ip netip.Addr) (send, receive, lend error) {
 	t := &Driver{mtu: testFrame, out: newStage(testFrame)}
 	t.sock.offload.receive = true // so that there is room for a batch
@@ -118,7 +122,7 @@ func (d *Driver) testReceiving() error {
 	return nil
 }
 
-// testRound sends a batch to itself and looks whether its frames come, each as it was, and nothing else.
+// testRound sends a batch to itself and checks that exactly its frames arrive, each unchanged.
 func (d *Driver) testRound() error {
 	r := &testReceiver{}
 	for i := range testFrames {
@@ -143,7 +147,7 @@ func (d *Driver) testRound() error {
 	return r.err
 }
 
-// testReceiver compares frames with what was sent, in its order.
+// testReceiver compares frames with those that were sent, in their order.
 type testReceiver struct {
 	frames int
 	err    error

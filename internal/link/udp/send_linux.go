@@ -16,18 +16,18 @@ type header struct {
 	size uint32 // bytes received or sent
 }
 
-// outbound is what sending needs, made once: a header for each batch of frames, of which there are as many as frames if
-// none have company.
+// outbound holds the arguments of the sending calls, made once: a header for each batch of
+// frames, of which there are as many as frames if each batch has only one.
 type outbound struct {
 	headers  []header
 	vectors  []unix.Iovec
 	names    []sockaddr
 	nameSize uint32 // of each
 	controls []sendControl
-	frames   []int      // in each batch
-	refused  bool       // the last send said ECONNREFUSED
-	single   int        // so many frames go each by itself, since the kernel did not take them as a batch
-	doubt    unix.Errno // why it did not, until it is known of the first whether it can be sent at all
+	frames   []int      // number of frames in each batch
+	refused  bool       // the last send returned ECONNREFUSED
+	single   int        // frames that leave one by one, as the kernel refused them as a batch
+	doubt    unix.Errno // its error then, until it is known if the first can be sent at all
 }
 
 func newOutbound() outbound {
@@ -40,7 +40,7 @@ func newOutbound() outbound {
 	}
 }
 
-// Post implements link.Caps. What was committed before leaves with it.
+// Post implements link.Caps. Frames committed before leave with it.
 func (d *Driver) Post(now clock.Time, frame []byte) {
 	if d.postDirect(frame) {
 		return
@@ -51,8 +51,9 @@ func (d *Driver) Post(now clock.Time, frame []byte) {
 	d.Flush(now)
 }
 
-// postDirect sends a lone frame by the direct socket from where it lies, if that is turned to its receiver, and nothing else is to be
-// done before it. It is false if the frame has not left.
+// postDirect sends a lone frame by the direct socket from where it lies, if that socket is
+// turned to its receiver and nothing else must leave before. It returns false if the frame has
+// not left.
 func (d *Driver) postDirect(frame []byte) bool {
 	s, o := &d.sock, &d.sock.direct
 	if !o.turned || o.peer != o.most || o.peer != d.out.to || d.out.run > 0 || d.out.pending() > 0 || d.closed ||
@@ -60,7 +61,8 @@ func (d *Driver) postDirect(frame []byte) bool {
 		return false
 	}
 	d.counters.SystemCalls++
-	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(o.fd), uintptr(unsafe.Pointer(&frame[0])), uintptr(len(frame)), unix.MSG_DONTWAIT, 0, 0)
+	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(o.fd), uintptr(unsafe.Pointer(&frame[0])),
+		uintptr(len(frame)), unix.MSG_DONTWAIT, 0, 0)
 	switch errno {
 	case 0:
 	case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM, unix.EINTR:
@@ -93,8 +95,9 @@ func (d *Driver) transmit() {
 	}
 }
 
-// account draws the conclusions from one system call: n frames were sent, or the first n, a batch or a single frame,
-// were not, because of errno. It is false if the kernel takes no more for now.
+// account draws the conclusions from one system call. Either n frames were sent, or the first n,
+// a batch or a single frame, were not, because of errno. It returns false if the kernel takes no
+// more for now.
 func (d *Driver) account(n int, errno unix.Errno) (goOn bool) {
 	out := &d.sock.out
 	refused := out.refused
@@ -107,7 +110,7 @@ func (d *Driver) account(n int, errno unix.Errno) (goOn bool) {
 	}
 	switch errno {
 	case 0:
-		if out.doubt != 0 { // the frames are good, so that it was the batch
+		if out.doubt != 0 { // the frames are good, so the batch was the reason
 			d.renounce(d.out.addr(&d.out.waiting()[0]), "the kernel said: "+out.doubt.Error())
 		}
 		for i := 0; len(d.unsent) > 0 && i < n; i++ {
@@ -118,11 +121,13 @@ func (d *Driver) account(n int, errno unix.Errno) (goOn bool) {
 	case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM:
 		d.stats.Blocked++
 		return false
-	case unix.EMSGSIZE: // longer than the interface carries, by now; rel notices as it does a narrow path
+	// Longer than the interface now carries; rel notices that as it does a narrow path.
+	case unix.EMSGSIZE:
 		d.stats.TooBig += uint64(n)
 		d.gone(n)
 	case unix.ECONNREFUSED:
-		// The answer to an earlier frame, perhaps to another peer's. This one was not looked at: it has a second try.
+		// The answer to an earlier frame, perhaps to another peer's. This frame was not looked
+		// at: it has a second try.
 		d.stats.Refused++
 		if refused {
 			d.stats.Unsendable += uint64(n)
@@ -138,15 +143,16 @@ func (d *Driver) account(n int, errno unix.Errno) (goOn bool) {
 	return true
 }
 
-// gone says that the next n frames are sent, or given up.
+// gone notes that the next n frames are sent, or given up.
 func (d *Driver) gone(n int) {
 	d.sock.out.single, d.sock.out.doubt = max(0, d.sock.out.single-n), 0
 	d.out.done(n)
 }
 
-// unbatch reports whether errno may be about a batch of n frames as such, which then go each by itself. If they can, what says that
-// batches cannot be had on the way to that destination is remembered. By EINVAL some kernels also refuse a batch of frames that are longer than the
-// interface carries by now.
+// unbatch reports whether errno may be about a batch of n frames as such; then each of them
+// leaves separately. If they can leave, the driver remembers that batches are impossible on the
+// way to that destination, if errno says so. Some kernels also return EINVAL for a batch of
+// frames that are longer than the interface now carries.
 func (d *Driver) unbatch(n int, errno unix.Errno) bool {
 	switch errno {
 	case unix.EMSGSIZE: // perhaps the last one still fits, and each is to be counted
@@ -159,8 +165,8 @@ func (d *Driver) unbatch(n int, errno unix.Errno) bool {
 	return true
 }
 
-// sendSome sends the first of the staged frames, or more of them, and returns how many were sent; with an error, how many
-// of them, from the first on, it is about.
+// sendSome sends the first of the staged frames, or more of them, and returns how many were
+// sent. With an error it returns to how many of them, from the first on, the error applies.
 func (d *Driver) sendSome() (int, unix.Errno) {
 	waiting := d.out.waiting()
 	s, out, to := &d.sock, &d.sock.out, d.out.addr(&waiting[0])
@@ -170,7 +176,8 @@ func (d *Driver) sendSome() (int, unix.Errno) {
 		if i >= out.single && s.offload.batches(d.out.addr(&waiting[i])) {
 			n = d.out.batch(i)
 		}
-		if lend = s.direct.fd >= 0 && s.lent.worth(waiting[i:i+n]); lend && i > 0 { // it leaves by itself
+		// A batch that is lent leaves separately.
+		if lend = s.direct.fd >= 0 && s.lent.worth(waiting[i:i+n]); lend && i > 0 {
 			lend = false
 			break
 		}
@@ -195,15 +202,16 @@ func (d *Driver) sendSome() (int, unix.Errno) {
 	return d.send(s.fd, batches)
 }
 
-// sendDirect sends the prepared batches by the direct socket. An error may be about an earlier frame, since the kernel reports
-// there what routers and the peer's host said of those. So that it is not charged to a frame that it is not about, and however much has
-// changed on the way, the listening socket has the last word.
+// sendDirect sends the prepared batches by the direct socket. An error may be about an earlier
+// frame, since the kernel reports errors of routers and of the peer's host there. Such an error
+// must not be charged to another frame, and the path may have changed meanwhile. So after an
+// error the listening socket sends them, and its result counts.
 func (d *Driver) sendDirect(batches int) (int, unix.Errno) {
 	out := &d.sock.out
 	for i := range batches {
 		out.headers[i].Name, out.headers[i].Namelen = nil, 0
 	}
-	_ = d.sock.cut(0) // of a socket that has taken the option it cannot fail
+	_ = d.sock.cut(0) // cannot fail for a socket that has taken the option before
 	n, errno := d.send(d.sock.direct.fd, batches)
 	switch errno {
 	case 0:
@@ -228,8 +236,8 @@ func (d *Driver) send(fd, batches int) (int, unix.Errno) {
 	out := &d.sock.out
 	d.counters.SystemCalls++
 	if batches > 1 {
-		sent, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(&out.headers[0])), uintptr(batches),
-			unix.MSG_DONTWAIT, 0, 0)
+		sent, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd),
+			uintptr(unsafe.Pointer(&out.headers[0])), uintptr(batches), unix.MSG_DONTWAIT, 0, 0)
 		if errno != 0 {
 			return out.frames[0], errno
 		}
@@ -246,7 +254,8 @@ func (d *Driver) send(fd, batches int) (int, unix.Errno) {
 		_, _, errno = unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(v.Base)), uintptr(v.Len),
 			unix.MSG_DONTWAIT, uintptr(unsafe.Pointer(h.Name)), uintptr(h.Namelen))
 	} else {
-		_, _, errno = unix.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&h.Msghdr)), unix.MSG_DONTWAIT)
+		_, _, errno = unix.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&h.Msghdr)),
+			unix.MSG_DONTWAIT)
 		if errno == 0 {
 			d.countBatch(out.frames[0])
 		}
@@ -260,8 +269,8 @@ func (d *Driver) countBatch(frames int) {
 	}
 }
 
-// prepare fills in the ith header for a batch, which may be of one frame. It is false if the socket cannot reach its
-// destination.
+// prepare fills in the ith header for a batch, which may have one frame. It returns false if the
+// socket cannot reach its destination.
 func (d *Driver) prepare(i int, first *staged, batch []staged) bool {
 	s, out := &d.sock, &d.sock.out
 	size, ok := out.names[i].set(d.out.addr(first), s.six, &s.zones)

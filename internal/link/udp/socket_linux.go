@@ -14,10 +14,11 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// socket is a non-blocking UDP socket, with a second one beside it, and all that their system calls need, made once.
+// socket is a non-blocking UDP socket, with a second one at the same address, and the arguments
+// of their system calls, made once.
 type socket struct {
 	fd            int  // the listening socket
-	six           bool // the sockets are of IPv6; the listening one may carry IPv4 as well, in mapped addresses
+	six           bool // of IPv6; the listening socket may also carry IPv4, as mapped addresses
 	receiveBuffer int
 	sendBuffer    int
 	in            inbound
@@ -26,7 +27,7 @@ type socket struct {
 	lent          lender
 	offload       offload
 	zones         zones
-	sources       bool // the kernel tells at which address of this host a frame has arrived
+	sources       bool // the kernel reports at which address of this host a frame has arrived
 }
 
 // Caps implements link.Driver.
@@ -42,7 +43,7 @@ func (d *Driver) Caps() link.Caps {
 	return c
 }
 
-// Fd implements link.Caps. It is -1 once the driver is closed.
+// Fd implements link.Caps. It returns -1 once the driver is closed.
 func (d *Driver) Fd() int { return d.sock.fd }
 
 func (s *socket) open(cfg Config, mtu int) error {
@@ -62,7 +63,7 @@ func (s *socket) open(cfg Config, mtu int) error {
 	return nil
 }
 
-// bind makes the listening socket. On an error nothing is left open.
+// bind makes the listening socket. On an error it leaves nothing open.
 func (s *socket) bind(addr netip.AddrPort) (err error) {
 	s.six = addr.Addr().Is6()
 	if s.fd, err = newSocket(s.six); err != nil {
@@ -105,12 +106,14 @@ func bindTo(fd int, name *sockaddr, size uint32) error {
 	return nil
 }
 
-// setOptions sets what must be set before a socket is bound to ip.
+// setOptions sets the options that must be set before a socket is bound to ip.
 func setOptions(fd int, six bool, ip netip.Addr) error {
-	// Don't fragment, whatever a router is said to have said: how long frames may be on a path is found out by frames that
-	// arrive (internal/rel), and one that can forge a router's word must not make them short. What the interface cannot
-	// carry is refused (EMSGSIZE). A mapped IPv4 address on an IPv6 socket obeys the option of IPv4.
-	if err := unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE); err != nil && !six {
+	// Don't fragment, even if a router seems to report a small MTU. rel finds out how long
+	// frames may be on a path by frames that arrive (internal/rel), and an attacker that forges
+	// a router's message must not make them short. A frame that is too long for the interface is
+	// refused (EMSGSIZE). A mapped IPv4 address on an IPv6 socket obeys the option of IPv4.
+	if err := unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER,
+		unix.IP_PMTUDISC_PROBE); err != nil && !six {
 		return os.NewSyscallError("setsockopt IP_MTU_DISCOVER", err)
 	}
 	if !six {
@@ -123,18 +126,19 @@ func setOptions(fd int, six bool, ip netip.Addr) error {
 	if ip.IsUnspecified() {
 		only = 0
 	}
-	return os.NewSyscallError("setsockopt IPV6_V6ONLY", unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, only))
+	return os.NewSyscallError("setsockopt IPV6_V6ONLY",
+		unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, only))
 }
 
-// raiseBuffers asks for larger buffers: with privilege beyond the system's limit, else up to it. Getting less is no
-// error; explain tells.
+// raiseBuffers asks for larger buffers: with privilege beyond the system's limit, otherwise up
+// to it. To get less is no error; explain reports it.
 func raiseBuffers(fd, want int) (receive, send int) {
 	for _, option := range [][2]int{{unix.SO_RCVBUFFORCE, unix.SO_RCVBUF}, {unix.SO_SNDBUFFORCE, unix.SO_SNDBUF}} {
 		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, option[0], want) != nil {
 			_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, option[1], want)
 		}
 	}
-	// The kernel doubles what it is asked for and answers with the double.
+	// The kernel doubles the requested size and returns the double.
 	granted := func(option int) int {
 		got, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, option)
 		if err != nil {
@@ -145,14 +149,17 @@ func raiseBuffers(fd, want int) (receive, send int) {
 	return granted(unix.SO_RCVBUF), granted(unix.SO_SNDBUF)
 }
 
-// explain says what became of the buffers. Of the one for sending only if it is short: frames wait for it, and none is lost.
+// explain returns a text about the sizes of the buffers. It mentions the send buffer only if
+// that is short: frames wait for it, and none is lost.
 func (s *socket) explain(want int) string {
 	why := fmt.Sprintf("receive buffer %d KiB", s.receiveBuffer>>10)
 	if s.receiveBuffer < want {
-		why = fmt.Sprintf("receive buffer only %d KiB of %d: for more, sysctl -w net.core.rmem_max=%d", s.receiveBuffer>>10, want>>10, want)
+		why = fmt.Sprintf("receive buffer only %d KiB of %d: for more, sysctl -w net.core.rmem_max=%d",
+			s.receiveBuffer>>10, want>>10, want)
 	}
 	if s.sendBuffer < want {
-		why += fmt.Sprintf("; send buffer only %d KiB: for more, sysctl -w net.core.wmem_max=%d", s.sendBuffer>>10, want)
+		why += fmt.Sprintf("; send buffer only %d KiB: for more, sysctl -w net.core.wmem_max=%d",
+			s.sendBuffer>>10, want)
 	}
 	return why
 }
@@ -160,7 +167,8 @@ func (s *socket) explain(want int) string {
 func (s *socket) localAddr() link.Addr {
 	var name sockaddr
 	size := uint32(unsafe.Sizeof(name))
-	_, _, errno := unix.RawSyscall(unix.SYS_GETSOCKNAME, uintptr(s.fd), uintptr(unsafe.Pointer(&name)), uintptr(unsafe.Pointer(&size)))
+	_, _, errno := unix.RawSyscall(unix.SYS_GETSOCKNAME, uintptr(s.fd), uintptr(unsafe.Pointer(&name)),
+		uintptr(unsafe.Pointer(&size)))
 	if errno != 0 {
 		panic("udp: getsockname of a bound socket: " + errno.Error())
 	}

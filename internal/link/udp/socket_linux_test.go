@@ -39,7 +39,7 @@ func (c *collect) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size
 	link.Each(c, now, from, frames, size)
 }
 
-// Loopback never says EAGAIN, so the kernel's word is put into its mouth.
+// Loopback never returns EAGAIN, so the test supplies it.
 func TestFramesThatTheKernelDoesNotTakeWaitAndReserveSaysNil(t *testing.T) {
 	a, b := pairOf(t, 1472)
 	for i := 0; !a.out.full(); i++ {
@@ -106,7 +106,8 @@ func TestErrorsOfSendingAreCountedByCauseAndCostOnlyTheFrameTheyName(t *testing.
 	}
 }
 
-// "A lone frame takes one plain sendto; short batches make no extra EAGAIN call after a short read" (PERFORMANCE.md).
+// "A lone frame takes one plain sendto; short batches make no extra EAGAIN call after a short
+// read" (PERFORMANCE.md).
 func TestSystemCallsAreFew(t *testing.T) {
 	a, b := pairOf(t, 1472)
 	calls := func(d *Driver) uint64 {
@@ -142,7 +143,7 @@ func TestSystemCallsAreFew(t *testing.T) {
 	}
 }
 
-// Frames of one destination lie side by side, as segmentation offload needs them.
+// Frames of one destination lie next to one another, as segmentation offload needs them.
 func TestFramesAreStagedWithoutGaps(t *testing.T) {
 	a, b := pairOf(t, 1472)
 	for i := range 10 {
@@ -179,7 +180,8 @@ func TestAddressesSurviveTheKernelsForm(t *testing.T) {
 	}
 }
 
-// A zone may be written as the interface's name and as its number. Whose a frame is is compared, so that it has to stay as it was.
+// A zone may be written as the interface's name and as its number. Senders of frames are
+// compared, so the form of a zone must not change.
 func TestAZoneKeepsItsSpellingWhateverOthersAreWrittenLater(t *testing.T) {
 	lo, err := net.InterfaceByName("lo")
 	if err != nil {

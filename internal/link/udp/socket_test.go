@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A test that asks for a huge buffer would be granted it where tests run with privilege; so the text alone is tested.
+// A privileged test that asks for a huge buffer would get it, so this one tests only the text.
 func TestAShortReceiveBufferNamesItsRemedy(t *testing.T) {
 	s := socket{receiveBuffer: 104 << 10}
 	for want, text := range map[int]string{

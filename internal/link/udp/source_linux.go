@@ -12,18 +12,20 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// A socket that listens at every address of the host has no source address of its own: the kernel
-// chooses one for each frame, by its routes of that moment. A peer drops frames that do not come
+// A socket that listens at every address of the host has no source address of its own: the
+// kernel chooses one for each frame, by its present routes. A peer drops frames that do not come
 // from the address that it calls. So the driver tells its user at which address each frame has
 // arrived, and sends frames from the address that the user names:
 //
-//	frame ─► IP_PKTINFO, IPV6_PKTINFO ─► Reached ─► the user's session ─► From ─► the same, of sendmsg ─► frame
+//	frame ─► IP_PKTINFO, IPV6_PKTINFO ─► Reached ─► user's session ─► From ─► the same in sendmsg ─► frame
 //
-// The user decides, and not the driver, since the user knows which frames are the peer's: a forged
-// frame must not change the source of a session. A socket of one address has none of this, and pays
-// nothing for it. A socket of IPv6 that carries IPv4 as well is told of both as IPv6 addresses.
+// The user decides, and not the driver, since the user knows which frames are the peer's: a
+// forged frame must not change the source of a session. A socket of one address has none of
+// this, and no cost for it. A socket of IPv6 that also carries IPv4 gets both kinds of address
+// as IPv6 addresses.
 
-// tellSources makes the kernel tell at which address frames arrive, if ip is no single address.
+// tellSources makes the kernel report at which address frames arrive, unless ip is a single
+// address.
 func (s *socket) tellSources(ip netip.Addr) {
 	level, option := unix.IPPROTO_IP, unix.IP_PKTINFO
 	if s.six {
@@ -32,8 +34,8 @@ func (s *socket) tellSources(ip netip.Addr) {
 	s.sources = ip.IsUnspecified() && unix.SetsockoptInt(s.fd, level, option, 1) == nil
 }
 
-// local is an address of this host as the kernel last told it, and the same as others know it. Most
-// frames arrive at the address of the frame before.
+// local is an address of this host as the kernel last reported it, and the same in our form.
+// Most frames arrive at the address of the frame before.
 type local struct {
 	bytes [16]byte
 	n     int
@@ -41,7 +43,7 @@ type local struct {
 }
 
 // reached returns the address of this host, of 4 or 16 bytes, among the control messages of one
-// buffer; nil if there is none. The kernel wrote them, so that they are whole.
+// buffer; nil if there is none. The kernel wrote them, so they are complete.
 func reached(b []byte) []byte {
 	const head = unix.SizeofCmsghdr
 	for len(b) > head {
@@ -79,7 +81,7 @@ func (d *Driver) Reached() netip.Addr { return d.sock.in.here.ip }
 // From implements link.Caps.
 func (d *Driver) From(ip netip.Addr) { d.out.source = ip }
 
-// receiveOneTold asks for a lone frame, and at which address it has arrived.
+// receiveOneTold asks for a lone frame, and for the address at which it has arrived.
 func (d *Driver) receiveOneTold(fd int, now clock.Time, to link.Receiver) int {
 	in := &d.sock.in
 	r := &in.several
@@ -100,14 +102,14 @@ func (d *Driver) receiveOneTold(fd int, now clock.Time, to link.Receiver) int {
 	return 1
 }
 
-// sendControl is the control messages of a batch: the length of its frames, and its source address.
-// Either may be left out, so that one of them, or both, lie in one piece.
+// sendControl holds the control messages of a batch: the length of its frames, and its source
+// address. Either may be left out, and the used ones are contiguous.
 type sendControl struct {
 	segment segmentControl
 	source  sourceControl
 }
 
-// sourceControl is struct in_pktinfo or struct in6_pktinfo behind its header.
+// sourceControl is struct in_pktinfo or struct in6_pktinfo after its header.
 type sourceControl struct {
 	unix.Cmsghdr
 	info [24]byte
@@ -122,8 +124,8 @@ func newSendControls(n int) []sendControl {
 	return c
 }
 
-// set makes c name a source address for a socket of IPv6 (six) or IPv4, and returns its length; 0
-// if such a socket cannot send from ip. The interface is left to the kernel's routes.
+// set makes c name a source address for a socket of IPv6 (six) or IPv4, and returns its length;
+// 0 if such a socket cannot send from ip. The kernel's routes choose the interface.
 func (c *sourceControl) set(ip netip.Addr, six bool) int {
 	c.info = [24]byte{}
 	switch {
@@ -163,8 +165,8 @@ func (c *sendControl) attach(h *header, size uint16, from netip.Addr, six bool) 
 	h.SetControllen(length)
 }
 
-// resource reports whether a send has failed whose frames were to leave from a certain address,
-// which the host may have lost. They are then sent from an address of the system's choice.
+// resource reports whether a send failed whose frames were to leave from a certain address,
+// which the host may have lost. The frames then leave from an address that the system chooses.
 func (d *Driver) resource(errno unix.Errno) bool {
 	first := &d.out.waiting()[0]
 	end := &d.out.peers[first.to]

@@ -15,7 +15,7 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// called is where frames have arrived, and from where.
+// called records where frames have arrived, and from where.
 type called struct {
 	d        *Driver
 	at       []netip.Addr
@@ -32,7 +32,7 @@ func (c *called) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size 
 	link.Each(c, now, from, frames, size)
 }
 
-// await polls until n frames have come.
+// await polls until n frames have arrived.
 func (c *called) await(t *testing.T, n int) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); len(c.at) < n; {
@@ -45,7 +45,8 @@ func (c *called) await(t *testing.T, n int) {
 	}
 }
 
-// wildcards are the addresses that stand for every address of a host, each with two that it stands for.
+// wildcards returns the addresses that stand for every address of a host, each with some of
+// those.
 func wildcards(t *testing.T) map[netip.AddrPort][]netip.Addr {
 	four := []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")}
 	all := map[netip.AddrPort][]netip.Addr{netip.MustParseAddrPort("0.0.0.0:0"): four}
@@ -173,7 +174,7 @@ func TestAnAddressThatTheHostHasLostDelaysNoFrame(t *testing.T) {
 		peer := listenAt(t, ips[0])
 		back := &called{d: peer}
 		for i := range 30 {
-			d.From(netip.MustParseAddr("192.0.2.1")) // of documentation
+			d.From(netip.MustParseAddr("192.0.2.1")) // an address for documentation
 			b := d.ReserveRun(peer.Addr(), 100, 3)
 			for k := range 3 {
 				b[100*k+99] = byte(3*i + k)
@@ -264,7 +265,7 @@ func TestASourceAddressAllocatesNothing(t *testing.T) {
 	})
 }
 
-// reflects answers each frame from the address that it was sent to.
+// reflects answers each frame from the address to which it was sent.
 type reflects struct{ d *Driver }
 
 func (r *reflects) Receive(_ clock.Time, from link.Addr, frame []byte) {

@@ -8,21 +8,22 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// stage is where frames are written and wait to be sent, side by side in one buffer:
+// stage is the buffer in which frames are written and wait to be sent, next to one another:
 //
 //	buf ┌────────┬────────┬──────┬────────┬─ ─ ─ ─ ─ ─ ─┬─────┐
 //	    │ sent   │ frame  │ frame│ frame  │ reservation │     │
 //	    └────────┴────────┴──────┴────────┴─ ─ ─ ─ ─ ─ ─┴─────┘
 //	              ▲ first                  ▲ tail
 //
-// It is empty again, and starts over, once all frames have been sent: there is no wrapping around, so frames that are
-// neighbours in order are neighbours in memory. While it is empty it may move to other memory, and is back once it is empty again.
+// When all frames have been sent it is empty again, and starts over. There is no wrapping
+// around, so frames that are neighbours in order are neighbours in memory. While it is empty it
+// may move to other memory, and it moves back when it is empty again.
 type stage struct {
-	buf    []byte // home, or where it has moved to
+	buf    []byte // home, or the memory to which it has moved
 	home   []byte // its own buffer
-	away   bool   // it is not in that
+	away   bool   // buf is not home
 	frames []staged
-	peers  []ends // that they are for, each as often as there are others' in between
+	peers  []ends // of the frames; a peer is repeated if frames of others lie in between
 	mtu    int
 	first  int        // frames[first:] are not sent yet
 	tail   int        // where the next frame goes
@@ -30,26 +31,26 @@ type stage struct {
 	to     link.Addr  // of the open reservation
 	from   netip.Addr // of the open reservation
 	source netip.Addr // of the next reservation; invalid: the system chooses
-	run    int        // it is for so many frames, one behind the other, of
-	size   int        // so many bytes each; for one of at most mtu, if run is 0
+	run    int        // consecutive frames reserved; 0: one frame of at most mtu bytes
+	size   int        // bytes of each frame of the run
 }
 
-// ends are the two addresses of a frame. The system chooses from if it is invalid.
+// ends holds the two addresses of a frame. If from is invalid, the system chooses it.
 type ends struct {
 	to   link.Addr
 	from netip.Addr
 }
 
-// staged is one frame. A run makes many of them at a time, so they are small.
+// staged is one frame. A run makes many of them at once, so they are small.
 type staged struct {
-	to   int32 // which of the stage's peers
+	to   int32 // index in the stage's peers
 	off  int32
 	size int32
 }
 
 func (f *staged) end() int { return int(f.off + f.size) }
 
-// stageFrames is how many frames are staged at most: as many as one sendmmsg takes.
+// stageFrames is the most frames that are staged: as many as one sendmmsg takes.
 const stageFrames = 64
 
 func newStage(mtu int) stage {
@@ -63,10 +64,10 @@ func newStage(mtu int) stage {
 	}
 }
 
-// move has an empty stage go to room, of limits.StageBytes.
+// move moves an empty stage to room, of limits.StageBytes.
 func (s *stage) move(room []byte) { s.buf, s.away = room, true }
 
-// full reports whether no frame more can be staged. The first one always can.
+// full reports whether no more frames can be staged. The first one always can.
 func (s *stage) full() bool {
 	return len(s.frames) == stageFrames || s.tail > 0 && s.tail+s.mtu > limits.StageBytes
 }
@@ -77,7 +78,7 @@ func (s *stage) abandon() {
 	s.done(0)
 }
 
-// reserve offers room for one frame, or nil. No reservation is open.
+// reserve returns room for one frame, or nil. No reservation may be open.
 func (s *stage) reserve(to link.Addr) []byte {
 	from := s.takeSource()
 	if s.full() {
@@ -105,7 +106,7 @@ func (s *stage) add(peer int32, n int) {
 	s.tail += n
 }
 
-// peer is which of the peers the open reservation is for.
+// peer returns the index of the open reservation's peer.
 func (s *stage) peer() int32 {
 	if n := len(s.peers); n == 0 || s.peers[n-1].to != s.to || s.peers[n-1].from != s.from {
 		s.peers = append(s.peers, ends{s.to, s.from})
@@ -113,7 +114,7 @@ func (s *stage) peer() int32 {
 	return int32(len(s.peers) - 1)
 }
 
-// addr is where a frame goes.
+// addr returns the destination of a frame.
 func (s *stage) addr(f *staged) link.Addr { return s.peers[f.to].to }
 
 // takeSource returns the source address of the next reservation, which is used once.
@@ -122,7 +123,7 @@ func (s *stage) takeSource() (from netip.Addr) {
 	return from
 }
 
-// reserveRun offers room for up to n frames of size bytes, or nil. No reservation is open.
+// reserveRun returns room for up to n frames of size bytes, or nil. No reservation may be open.
 func (s *stage) reserveRun(to link.Addr, size, n int) []byte {
 	from := s.takeSource()
 	if s.full() || size > s.mtu {
@@ -134,7 +135,7 @@ func (s *stage) reserveRun(to link.Addr, size, n int) []byte {
 	return s.buf[s.tail:end:end]
 }
 
-// commitRun makes the first n of the frames that were reserved frames.
+// commitRun makes the first n of the reserved frames frames.
 func (s *stage) commitRun(n int) {
 	if !s.open || n < 0 || n > s.run {
 		panic(fmt.Sprintf("udp: CommitRun of %d frames: %d were offered", n, s.run))
@@ -149,14 +150,15 @@ func (s *stage) commitRun(n int) {
 	}
 }
 
-// pending is how many frames are not sent yet.
+// pending returns how many frames are not sent yet.
 func (s *stage) pending() int { return len(s.frames) - s.first }
 
-// waiting are the frames that are not sent yet.
+// waiting returns the frames that are not sent yet.
 func (s *stage) waiting() []staged { return s.frames[s.first:] }
 
-// batch is how many of the waiting frames, from the ith on, may leave as one batch: neighbours for one address, all as long
-// as the first, but for the last, which may be shorter. A frame without bytes would leave no trace in one.
+// batch returns how many of the waiting frames, from the ith on, may leave as one batch:
+// neighbours for one address, all as long as the first, except for the last, which may be
+// shorter. A frame without bytes would leave no trace in a batch.
 func (s *stage) batch(i int) int {
 	waiting := s.waiting()[i:]
 	first := &waiting[0]
@@ -174,7 +176,8 @@ func (s *stage) batch(i int) int {
 	return len(waiting)
 }
 
-// done says that the next n frames are sent, or given up. An open reservation stays where it is.
+// done notes that the next n frames are sent, or given up. An open reservation stays where it
+// is.
 func (s *stage) done(n int) {
 	s.first += n
 	if s.first == len(s.frames) && !s.open {

@@ -1,23 +1,26 @@
 // Package udp carries frames in UDP datagrams, one frame each, over IPv4 and IPv6.
 //
-//	Reserve ─► stage: frames side by side ─► Flush ─► sendto (one frame), sendmsg (one batch), sendmmsg (more)
-//	arena: a slot for each frame or each batch ◄─ Poll ◄─ recvfrom, recvmsg, recvmmsg; the same slots every time
+//	Reserve ─► stage, frames in a buffer ─► Flush ─► sendto (one frame), sendmsg (one batch), sendmmsg (more)
+//	arena: a slot for each frame or each batch ◄─ Poll ◄─ recvfrom, recvmsg, recvmmsg; the same slots each time
 //
-// Frames are staged without gaps in one small buffer, so that it stays in the cache and so that segmentation offload
-// can send neighbours of one length and one destination as a single packet, a batch (offload_linux.go). Nothing waits for
-// company: whatever is staged leaves at the Flush. A full stage, which is one full batch, is sent of its own accord.
-// What the kernel does not take (its buffer is full) stays staged until the next Flush, and while the stage is full,
-// Reserve says nil. What cannot be sent at all is dropped and counted by cause.
+// Frames are staged without gaps in one small buffer, so that it stays in the cache and so that
+// segmentation offload can send neighbours of one length and one destination as a single packet,
+// a batch (offload_linux.go). No frame waits for others: all staged frames leave at the Flush. A
+// full stage, which is one full batch, is sent by itself. Frames that the kernel does not take
+// (its buffer is full) stay staged until the next Flush, and while the stage is full, Reserve
+// returns nil. Frames that cannot be sent at all are dropped and counted by cause.
 //
-// Datagrams have the don't-fragment bit. A path that carries less than the MTU is found out above, by internal/rel.
-// Where one peer has most of the frames, they leave by a socket that is connected to it (direct_linux.go), and large batches out of
-// memory that the kernel need not copy (lend_linux.go).
+// Datagrams have the don't-fragment bit. internal/rel, above this package, finds out if a path
+// carries less than the MTU. If one peer gets most of the frames, they leave by a socket that is
+// connected to it (direct_linux.go), and large batches leave from memory that the kernel need
+// not copy (lend_linux.go).
 //
-// A driver that listens at every address of the host tells at which one a frame arrived, and sends
-// from the address that its user names (source_linux.go).
+// A driver that listens at every address of the host reports at which one a frame arrived, and
+// sends from the address that its user names (source_linux.go).
 //
-// Linux has system calls of its own, none of which ever blocks; other systems use package
-// net, with a goroutine that reads (udp_others.go; on Linux build tag "portable" chooses it for tests).
+// On Linux the package makes its own system calls, none of which ever blocks. On other systems
+// it uses package net, with a goroutine that reads (udp_others.go; on Linux build tag "portable"
+// chooses it for tests).
 package udp
 
 import (
@@ -34,36 +37,41 @@ import (
 
 // Config says where and how to listen.
 type Config struct {
-	// Addr is the local address; port 0 takes a free one. The unspecified address takes frames for any address of this
-	// host; [::] those of both families, where the host has IPv6.
+	// Addr is the local address; port 0 takes a free one. The unspecified address takes frames
+	// for any address of this host; [::] takes those of both families, if the host has IPv6.
 	Addr netip.AddrPort
 
-	// MTU is the largest frame in bytes, without UDP and IP headers; 0 = what the interface carries (see mtu.go).
+	// MTU is the largest frame in bytes, without UDP and IP headers; 0 = as much as the
+	// interface carries (see mtu.go).
 	MTU int
 
-	// SocketBuffer is how many bytes of socket buffer to ask for, each way; 0 = limits.SocketBuffer.
+	// SocketBuffer is how many bytes of socket buffer to request, for each direction; 0 =
+	// limits.SocketBuffer.
 	SocketBuffer int
 
-	// NoOffload is the kill switch of segmentation offload, both ways: frames are sent and received one by one.
+	// NoOffload is the kill switch of segmentation offload in both directions: frames are sent
+	// and received one by one.
 	NoOffload bool
 
-	// OneSocket does without a direct socket (direct_linux.go), for a user whose frames mostly go by another link.
+	// OneSocket omits the direct socket (direct_linux.go), for a user whose frames mostly use
+	// another link.
 	OneSocket bool
 
-	// Log, if set, is told in a sentence when the driver has to change how it goes about things. It is called from within
-	// the driver's methods and must be quick.
+	// Log, if set, is called with a sentence when the driver has to change its way of working.
+	// It is called from within the driver's methods and must be quick.
 	Log func(text string)
 }
 
-// Largest is the largest MTU, in bytes: what the 16-bit length of IPv4 leaves for UDP's payload. An interface carries
-// less of IPv6: loopback 65,488 on Linux.
+// Largest is the largest MTU, in bytes: the limit that the 16-bit length of IPv4 sets for UDP's
+// payload. An interface carries less of IPv6: loopback 65,488 on Linux.
 const Largest = 65535 - headers4
 
-// ErrAddress is wrapped by errors about an address that is none.
+// ErrAddress is wrapped by errors about an address that is not one.
 var ErrAddress = errors.New("no address; expected HOST:PORT, [IPv6]:PORT or :PORT")
 
-// ParseAddr makes an address for Config out of what a user writes: "10.0.0.1:7000", "[fe80::1%eth0]:7000",
-// "hostname:7000", or ":7000" for every address of this host. A host's name is looked up, which may take a while.
+// ParseAddr makes an address for Config from a user's text: "10.0.0.1:7000",
+// "[fe80::1%eth0]:7000", "hostname:7000", or ":7000" for every address of this host. It looks up
+// a host's name, which may take a while.
 func ParseAddr(s string) (netip.AddrPort, error) {
 	if a, err := netip.ParseAddrPort(s); err == nil {
 		return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()), nil
@@ -83,38 +91,40 @@ func ParseAddr(s string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port()), nil
 }
 
-// Stats are what UDP alone can count, in frames.
+// Stats are the counts that only UDP has, in frames.
 type Stats struct {
 	TooBig     uint64 // not sent: larger than the path carries
 	Unsendable uint64 // not sent: no route, other family, refused by the firewall
 	Blocked    uint64 // times the kernel took no more for now; nothing was lost
 	Refused    uint64 // times the kernel reported that a peer's host sent an ICMP error
 	Oversize   uint64 // received, but larger than the MTU, and dropped
-	Overrun    uint64 // dropped by the kernel because a receive buffer was full (where it tells)
+	Overrun    uint64 // dropped by the kernel as a receive buffer was full (if it tells)
 	Turned     uint64 // times the direct socket was turned to a peer
 	Direct     uint64 // frames that left by it
 	Lent       uint64 // of those, frames of batches that the kernel did not copy
-	Resourced  uint64 // frames that left from an address of the system's choice, since the host has lost the one asked for
+	// Frames that left from an address that the system chose, because the host has lost the
+	// requested one.
+	Resourced uint64
 }
 
 // Driver is one UDP address.
 type Driver struct {
 	addr     link.Addr
 	mtu      int
-	size     string // how the MTU came about
-	way      string // how the rest did
+	size     string // explains the MTU
+	way      string // explains the rest
 	log      func(text string)
 	unsent   unsent
 	out      stage
 	sock     socket // the system's part
 	counters link.Counters
-	stats    Stats // Overrun: of sockets that are closed
+	stats    Stats // Overrun is that of closed sockets
 	closed   bool
 }
 
 var _ link.Driver = (*Driver)(nil)
 
-// Listen opens a socket. Its errors name the address; they wrap the system's.
+// Listen opens a socket. Its errors name the address, and wrap the system's errors.
 func Listen(cfg Config) (*Driver, error) {
 	if !cfg.Addr.IsValid() {
 		return nil, fmt.Errorf("udp: listen on %q: %w", cfg.Addr, ErrAddress)
@@ -162,28 +172,33 @@ func (d *Driver) chooseMTU(cfg Config) (why string, err error) {
 	}
 	d.mtu = cfg.MTU
 	if cfg.MTU > carries {
-		return fmt.Sprintf("MTU %d bytes as configured, more than expected of the path (%d: %s)", cfg.MTU, carries, why), nil
+		return fmt.Sprintf("MTU %d bytes as configured, more than expected of the path (%d: %s)",
+			cfg.MTU, carries, why), nil
 	}
 	return fmt.Sprintf("MTU %d bytes as configured", cfg.MTU), nil
 }
 
-// Explain says in one line how MTU and buffers came about, and what the administrator may do for more.
+// Explain returns one line that says how the MTU and the buffers were chosen, and what the
+// administrator may do for more.
 func (d *Driver) Explain() string { return d.size + "; " + d.way }
 
-// ExplainSocket is Explain without the MTU, for a driver around this one that has an MTU of its own.
+// ExplainSocket is Explain without the MTU, for a driver around this one that has its own MTU.
 func (d *Driver) ExplainSocket() string { return d.way }
 
-// ReceiveBuffer is how many bytes of full frames may safely be under way to this socket: half of what the kernel
-// granted, because it charges its own bookkeeping to the buffer, too. Small frames cost it far more than their length.
+// ReceiveBuffer returns how many bytes of full frames may safely be in flight to this socket:
+// half of the size that the kernel granted, because it charges its own bookkeeping to the
+// buffer, too. Small frames cost it far more than their length.
 func (d *Driver) ReceiveBuffer() int { return d.sock.receiveBuffer }
 
-// Addr implements link.Driver. It is the unspecified address, which no peer can use, if Config named that.
+// Addr implements link.Driver. It returns the unspecified address, which no peer can use, if
+// Config named that.
 func (d *Driver) Addr() link.Addr { return d.addr }
 
 // MTU implements link.Driver.
 func (d *Driver) MTU() int { return d.mtu }
 
-// Properties implements link.Driver: UDP promises nothing. Its checksum of 16 bits is too weak to count.
+// Properties implements link.Driver: UDP promises nothing. Its checksum of 16 bits is too weak
+// to count.
 func (d *Driver) Properties() link.Properties { return link.Properties{} }
 
 // Stats returns UDP's own counts.
@@ -236,7 +251,7 @@ func (d *Driver) ReserveRun(to link.Addr, size, n int) []byte {
 	return d.out.reserveRun(to, size, n)
 }
 
-// CommitRun implements link.Caps. It panics if fewer have been offered.
+// CommitRun implements link.Caps. It panics if fewer frames were reserved.
 func (d *Driver) CommitRun(n int) {
 	d.out.commitRun(n)
 	d.counters.FramesOut += uint64(n)
@@ -250,13 +265,13 @@ func (d *Driver) Flush(clock.Time) {
 	}
 }
 
-// retry is when frames that the kernel did not take are tried again, if nothing happens before: the time in which a
-// gigabit link sends some ten frames.
+// retry is the time after which refused frames are tried again, if nothing happens before: the
+// time in which a gigabit link sends some ten frames.
 const retry = 100 * time.Microsecond
 
-// Poll implements link.Driver. It makes one system call, two where coalescing ends, or none if the last one brought more than a batch. While sent
-// frames wait for the kernel it wants to be polled,
-// and flushed, again soon.
+// Poll implements link.Driver. It makes one system call, two when coalescing ends, or none if
+// the last one brought more than a batch. While committed frames wait for the kernel it asks to
+// be polled, and flushed, again soon.
 func (d *Driver) Poll(now clock.Time, to link.Receiver) (int, clock.Time) {
 	if d.closed {
 		return 0, clock.Never

@@ -17,15 +17,15 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// socket is a UDP socket of package net. Package net cannot be asked "is there anything?" without waiting, so a
-// goroutine reads ahead into a ring of slots, and Poll takes from there:
+// socket is a UDP socket of package net. With package net one cannot check for a datagram
+// without waiting. So a goroutine reads ahead into a ring of slots, and Poll takes from there:
 //
 //	slots ┌──────┬──────┬──────┬──────┬──────┐
-//	      │ free │ read │ read │ now… │ free │     [head, head+count) is Poll's, the slot behind it the reader's
+//	      │ free │ read │ read │ now… │ free │     [head, head+count) is Poll's, the next the reader's
 //	      └──────┴──────┴──────┴──────┴──────┘
 //
-// While all slots are full the reader waits, and the kernel's buffer fills. The don't-fragment bit is the system's
-// choice here.
+// While all slots are full the reader waits, and the kernel's buffer fills. The system decides
+// about the don't-fragment bit.
 type socket struct {
 	conn          *net.UDPConn
 	six           bool
@@ -34,16 +34,19 @@ type socket struct {
 	slots         []slot
 	finished      chan struct{} // closed when the reader has ended
 
-	count  atomic.Int32 // slots that were read into; changed under mu, read without it: an idle Poll costs one load
-	mu     sync.Mutex   // guards what is below
-	room   sync.Cond    // count has fallen, or closed is set
+	// Slots that were read into. It is changed under mu and read without it: an idle Poll costs
+	// one load.
+	count  atomic.Int32
+	mu     sync.Mutex // guards the fields below
+	room   sync.Cond  // signals that count has fallen, or closed is set
 	head   int
 	errs   uint64 // errors of reading
 	wake   func()
 	closed bool
 }
 
-// slot holds one datagram. Its buffer is one byte longer than the MTU, so that a longer datagram shows.
+// slot holds one datagram. Its buffer is one byte longer than the MTU, so that a longer datagram
+// shows.
 type slot struct {
 	buf  []byte
 	size int
@@ -64,14 +67,14 @@ func (s *socket) open(cfg Config, mtu int) error {
 		network = "udp6"
 	}
 	if cfg.Addr.Addr() == netip.IPv6Unspecified() {
-		network = "udp" // both families, where the host has them
+		network = "udp" // both families, if the host has them
 	}
 	conn, err := net.ListenUDP(network, net.UDPAddrFromAddrPort(cfg.Addr))
 	if err != nil {
 		return err
 	}
 	s.conn, s.mtu = conn, mtu
-	// Systems refuse more than they permit instead of granting less, so ask for ever less.
+	// Systems refuse more than they permit instead of granting less, so request ever less.
 	for want := cfg.SocketBuffer; want >= 64<<10; want /= 2 {
 		if conn.SetReadBuffer(want) == nil {
 			s.receiveBuffer = want
@@ -103,7 +106,8 @@ func (s *socket) read() {
 			return
 		}
 		if err != nil {
-			// A peer's host refused a frame, on some systems. Whatever else it is, it must not keep a core busy.
+			// A peer's host refused a frame, on some systems. Any other error must not keep a
+			// core busy either.
 			s.mu.Lock()
 			s.errs++
 			s.mu.Unlock()
@@ -115,7 +119,7 @@ func (s *socket) read() {
 	}
 }
 
-// freeSlot waits for a slot to read into. It is nil once the socket is closed.
+// freeSlot waits for a slot to read into. It returns nil once the socket is closed.
 func (s *socket) freeSlot() *slot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +132,7 @@ func (s *socket) freeSlot() *slot {
 	return &s.slots[(s.head+int(s.count.Load()))%len(s.slots)]
 }
 
-// publish gives the slot that was read into to Poll.
+// publish hands the slot that was read into to Poll.
 func (s *socket) publish() {
 	s.mu.Lock()
 	first, wake := s.count.Add(1) == 1, s.wake
@@ -176,8 +180,8 @@ func (d *Driver) receive(now clock.Time, to link.Receiver) int {
 	return frames
 }
 
-// transmit sends the staged frames. Package net waits for room if the kernel has none; systems other than Linux say
-// ENOBUFS instead, and then the rest stays staged.
+// transmit sends the staged frames. Package net waits for room if the kernel has none; systems
+// other than Linux return ENOBUFS instead, and then the rest stays staged.
 func (d *Driver) transmit() {
 	for d.out.pending() > 0 {
 		f := &d.out.waiting()[0]
@@ -205,10 +209,11 @@ func (d *Driver) transmit() {
 	}
 }
 
-// chooseOffload says why nothing is done: package net neither sends nor receives batches.
+// chooseOffload returns why there is no offload: package net neither sends nor receives batches.
 func (d *Driver) chooseOffload(Config) string { return "no segmentation offload on this system" }
 
-// more reports whether a Poll now would find frames: what is left in the ring is announced by no one else.
+// more reports whether a Poll now would find frames: nothing else announces frames that are left
+// in the ring.
 func (s *socket) more() bool { return s.count.Load() > 0 }
 
 func (s *socket) explain(want int) string {
@@ -219,7 +224,7 @@ func (s *socket) explain(want int) string {
 		s.receiveBuffer>>10, want>>10, 2*want)
 }
 
-// addDirect makes no direct socket: package net has no way to have it get a peer's frames, and no others.
+// addDirect makes no direct socket: package net cannot direct only the frames of one peer to it.
 func (s *socket) addDirect(Config, link.Addr) (why string) { return "" }
 
 func (s *socket) localAddr() link.Addr {
@@ -240,5 +245,5 @@ func (s *socket) close() error {
 	return err
 }
 
-// stageLent does nothing: nothing is lent here.
+// stageLent does nothing: no memory is lent here.
 func (d *Driver) stageLent(link.Addr, int, int) {}

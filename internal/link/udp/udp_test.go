@@ -60,7 +60,8 @@ func TestDriver(t *testing.T) {
 				Make: func(tb testing.TB) (a, b link.Driver) {
 					return listen(tb, cfg), listen(tb, cfg)
 				},
-				Nobody: netip.AddrPortFrom(cfg.Addr.Addr(), 1), // tcpmux, at which nothing listens over UDP
+				// tcpmux; nothing listens there over UDP.
+				Nobody: netip.AddrPortFrom(cfg.Addr.Addr(), 1),
 			})
 		})
 	}
@@ -141,7 +142,7 @@ func TestAFrameLargerThanTheMTUIsDroppedAndCounted(t *testing.T) {
 		}
 		linktest.Collect(t, small, &in, want)
 	}
-	send(1001, 10) // one at a time at first, in batches afterwards
+	send(1001, 10) // one by one at first, in batches afterwards
 	send(20, 3000, 1000, 4000, 30)
 	if s := small.Stats(); s.Oversize != 3 {
 		t.Errorf("%d frames counted as oversize; want 3", s.Oversize)
@@ -157,7 +158,7 @@ func TestAFrameLargerThanTheMTUIsDroppedAndCounted(t *testing.T) {
 	}
 }
 
-// Loopback carries 65,488 bytes of IPv6, and no system says how it takes more.
+// Loopback carries 65,488 bytes of IPv6, and no system documents how it takes more.
 func TestAFrameLargerThanThePathCarriesComesInIPFragmentsOrIsCounted(t *testing.T) {
 	a, b := listen(t, udp.Config{Addr: loopback6, MTU: udp.Largest}), listen(t, udp.Config{Addr: loopback6, MTU: udp.Largest})
 	if !strings.Contains(a.Explain(), "more than expected of the path") {
@@ -195,7 +196,8 @@ func TestAFrameForAnotherFamilyIsDroppedAndTheOthersGo(t *testing.T) {
 	}
 }
 
-// More is committed without a Flush than the stage holds, many times over: a full stage is sent of its own accord.
+// The test commits more than the stage holds without a Flush, many times over: a full stage is
+// sent by itself.
 func TestAFullStageIsSentOfItsOwnAccord(t *testing.T) {
 	a, b := listen(t, udp.Config{Addr: loopback4, MTU: 1472}), listen(t, udp.Config{Addr: loopback4, MTU: 1472})
 	var in linktest.Inbox
@@ -219,7 +221,7 @@ func TestAFullStageIsSentOfItsOwnAccord(t *testing.T) {
 	}
 }
 
-// Runs of frames mix with single ones, and a full stage takes part of one.
+// Runs of frames are mixed with single ones, and a full stage takes part of one.
 func TestRunsOfFramesArriveAsTheyWereWritten(t *testing.T) {
 	a, b := listen(t, udp.Config{Addr: loopback4, MTU: 1472}), listen(t, udp.Config{Addr: loopback4, MTU: 1472})
 	var in linktest.Inbox
@@ -259,7 +261,7 @@ func TestRunsOfFramesArriveAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-// joining is an Inbox that takes frames as they were joined.
+// joining is an Inbox that takes coalesced frames as they are.
 type joining struct {
 	linktest.Inbox
 	runs int
@@ -270,7 +272,8 @@ func (j *joining) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size
 	j.Inbox.ReceiveRun(now, from, frames, size)
 }
 
-// What the kernel has joined is handed over in runs to a receiver that takes them, a batch of frames at most by one Poll, and nothing is lost in between.
+// Coalesced frames are handed over in runs to a receiver that takes them, at most one batch of
+// frames by one Poll, and nothing is lost in between.
 func TestJoinedFramesAreHandedOverAsRuns(t *testing.T) {
 	a, b := listen(t, udp.Config{Addr: loopback4, MTU: 1472}), listen(t, udp.Config{Addr: loopback4, MTU: 1472})
 	var in joining
@@ -322,7 +325,8 @@ func TestAReservationSurvivesAFlush(t *testing.T) {
 	linktest.Collect(t, b, &in, 150)
 }
 
-// Flooding a receiver that does not poll overruns its buffer. The drops show in its counters where the system tells.
+// Flooding a receiver that does not poll overruns its buffer. The drops show in its counters if
+// the system tells.
 func TestNothingIsLostWithoutBeingCounted(t *testing.T) {
 	a := listen(t, udp.Config{Addr: loopback4, MTU: 1472})
 	b := listen(t, udp.Config{Addr: loopback4, MTU: 1472, SocketBuffer: 16 << 10})
@@ -441,7 +445,7 @@ func (r *reflector) ReceiveRun(now clock.Time, from link.Addr, frames []byte, si
 	link.Each(r, now, from, frames, size)
 }
 
-// One goroutine drives both ends, so this is what the calls cost, without any waiting.
+// One goroutine drives both ends, so this measures the cost of the calls, without any waiting.
 func BenchmarkRoundTrip(b *testing.B) {
 	p, q := listen(b, udp.Config{Addr: loopback4}), listen(b, udp.Config{Addr: loopback4})
 	in, back := &sink{}, &reflector{q}
@@ -486,7 +490,8 @@ func BenchmarkIdlePoll(b *testing.B) {
 	}
 }
 
-// Each round the receiver looks in vain before the frame comes, as it does in a ping-pong between hosts.
+// Each round the receiver looks once before the frame arrives, as it does in a ping-pong between
+// hosts.
 func BenchmarkRoundTripAfterIdle(b *testing.B) {
 	p, q := listen(b, udp.Config{Addr: loopback4}), listen(b, udp.Config{Addr: loopback4})
 	in, back := &sink{}, &reflector{q}

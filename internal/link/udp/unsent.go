@@ -7,12 +7,13 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// unsent is for which frames the log has told why the system does not send them, as where an interface is down or a filter of this host refuses
-// them. Each reason is told once, until a frame has left for the destination that it was told of: so a host whose interface is down tells of
-// one peer, and a peer that there is no route to is told of once.
+// unsent holds, for each reason that the log has been told, the destination of the frames that
+// the system did not send, for example because an interface is down or a filter of this host
+// refuses them. Each reason is logged once, until a frame has left for that destination. So a
+// host whose interface is down logs one peer, and a peer without a route is logged once.
 type unsent map[syscall.Errno]link.Addr
 
-// refusedBySystem tells the log that a frame is given up.
+// refusedBySystem logs that a frame is given up.
 func (d *Driver) refusedBySystem(to link.Addr, why syscall.Errno) {
 	if _, told := d.unsent[why]; told {
 		return
