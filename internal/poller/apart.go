@@ -21,8 +21,8 @@ import (
 // Both are in the same position, and if both moved they would meet again. So the number of
 // yields is drawn each time, and the process left alone notices that at its next yield. If all
 // cores are taken it is better to share one with a thread that yields than with one that
-// computes: a waiter that moved regardless, and then shared a core with a computing thread, got
-// a fifth of the messages.
+// computes: a waiter that moved regardless to the core of a computing thread got only a fifth of
+// the messages.
 const (
 	leastGiven = 9 // in so many yields the kernel has been asked once
 	mostGiven  = 20

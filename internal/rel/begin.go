@@ -112,8 +112,8 @@ func (e *Endpoint) beginSingle(n int, out Frames) []byte {
 }
 
 // End ends the record of Begin, at now or later: where the time matters, End asks read for it. A
-// record in a segment leaves with those before it, or stays if hold is set. End returns the time
-// that it has read, and when Progress must be called next, as Progress does.
+// record in a segment leaves with those before it, or stays if hold is set. End returns the
+// latest time that it knows, and when Progress must be called next, as Progress does.
 func (e *Endpoint) End(now clock.Time, read func() clock.Time, hold bool, out Flusher) (at, next clock.Time) {
 	m := e.m
 	as := m.begun.as

@@ -78,7 +78,7 @@ func TestReceiveWindowAgreesWithASet(t *testing.T) {
 }
 
 // A sender is sure of a hole when ReorderFrames segments have arrived after it, also if several
-// arrive together. A new hole is doubtful anew.
+// arrive together. A new hole is doubtful again.
 func TestAHoleIsDoubtfulUntilThreeHaveComeBehindIt(t *testing.T) {
 	w := receiveWindow{}
 	w.start(100)
