@@ -6,29 +6,29 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Account is what a NIC has counted of one process, so that it can be told which one is slow, which one is refused, and
-// which one takes more than it gives. All of it only grows.
+// Account holds the counts of one process: they show which process is slow, which one is refused,
+// and which one takes more than it gives. All of them only grow.
 type Account struct {
 	Commands uint64 // read from its queue
 	Turns    uint64 // of its sends (QNIX-39)
-	Crowded  uint64 // times that its turns stopped because it had as many rooms as there were left
+	Crowded  uint64 // times that its turns stopped because it had as many rooms as were left
 	Held     uint64 // sends that had neither credit nor room for one more permission request
 
-	Sent, SentBytes         uint64 // messages that left well
-	Received, ReceivedBytes uint64 // messages that it has asked for and got
-	Truncated               uint64 // of those: longer than its buffer
-	Unexpected              uint64 // messages that came before it had asked for them
+	Sent, SentBytes         uint64 // messages that left without an error
+	Received, ReceivedBytes uint64 // messages that it asked for and got
+	Truncated               uint64 // received messages that were longer than their buffer
+	Unexpected              uint64 // messages that arrived before their receive was posted
 	LongestWait             time.Duration
 
-	Memory      uint64 // PUTs and GETs that have ended well
-	Collectives uint64 // operations of groups that have, joins included
+	Memory      uint64 // PUTs and GETs that ended without an error
+	Collectives uint64 // group operations that ended without an error, joins included
 
-	Rings      uint64 // times that it rang
-	EmptyRings uint64 // of those: without a command since the last
+	Rings      uint64 // calls of Ring for it
+	EmptyRings uint64 // calls of Ring without a command since the last call
 	Refused    [vni.Statuses]uint64
 }
 
-// ProcessInfo is what tools are told about a process.
+// ProcessInfo holds what tools show of a process.
 type ProcessInfo struct {
 	Name       vni.Name
 	Slot       uint16
@@ -37,16 +37,17 @@ type ProcessInfo struct {
 
 	Posted     int           // receives waiting for a message
 	Unexpected int           // messages waiting for a receive
-	Oldest     time.Duration // how long the first of them has waited
-	Staged     int           // bytes of staging that they take
-	Credit     int           // bytes of staging that other NICs may fill without asking
-	Sending    int           // sends, PUTs and GETs under way
-	Rooms      int           // segments of them queued or not acknowledged
+	Oldest     time.Duration // how long the first of these messages has waited
+	Staged     int           // bytes of staging that these messages take
+	Credit     int           // bytes of staging that other NICs may fill without permission
+	Sending    int           // sends, PUTs and GETs in progress
+	Rooms      int           // segments of these operations, queued or not acknowledged
 
 	Account
 }
 
-// Processes lists the registered processes by slot. now is the time.
+// Processes returns the registered processes, ordered by slot. A message's age counts up to the
+// time of the last poll.
 func (e *Engine) Processes() []ProcessInfo {
 	e.begin()
 	var l []ProcessInfo
@@ -66,7 +67,8 @@ func (e *Engine) info(p *process) ProcessInfo {
 	return i
 }
 
-// staging is how many bytes of staging the messages take that wait for a receive: those that came on credit, with permission or locally.
+// staging returns the bytes of staging that unexpected messages take: those that arrived on
+// credit, with permission or from this NIC.
 func (p *process) staging() int {
 	bytes := p.staged
 	for inb := range p.stray.all {
@@ -77,7 +79,7 @@ func (p *process) staging() int {
 	return bytes
 }
 
-// operation counts one that is neither a message nor a query.
+// operation counts an operation that is neither a message nor a query.
 func (a *Account) operation(k sendKind, status vni.Status) {
 	switch {
 	case status != vni.StatusOK:

@@ -6,7 +6,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A message arrives by one rule, whichever way it comes:
+// Every message follows one path, whatever carries it:
 //
 //	fragment, run ──┐
 //	relay ──────────┤
@@ -15,21 +15,22 @@ import (
 //	local message: comes once, needs no credit ─────────┘       ▼             ▼              ▼
 //	                                                          parked     passed over    waits for a receive
 //
-// A message that is parked goes the rest of the way when its turn comes. A filter so judges messages in their order, and each once,
-// whatever brought it and whether or not a receive is posted. The direct way takes a message from the link itself (lone.go) only where
-// no filter stands in front of the process.
+// A parked message goes the rest of the way when its turn comes. So a filter judges the messages
+// in their order and each one once, whatever carried them and whether or not a receive is posted.
+// The direct way takes a message from the link itself (lone.go) only if the process has no filter.
 
-// arrival says whether a message goes on whose envelope has come.
+// arrival says whether a message continues after its envelope has arrived.
 type arrival uint8
 
 const (
 	goesOn     arrival = iota
 	cameBefore         // by a relay, or it was withdrawn
-	noCredit           // no correct NIC sends such
+	noCredit           // a correct NIC does not send such a message
 )
 
-// arrived judges a message from src whose envelope has come, or a run of them that are next, and takes its cost of the credit that
-// src's NIC was handed; 0 for one that asks for permission.
+// arrived judges a message from src whose envelope has arrived, or a run of messages that are next
+// in order. It takes their cost from the credit that src's NIC was given. The cost is 0 for a
+// message that asks for permission.
 func (e *Engine) arrived(src *source, env *wire.Envelope, cost uint64) arrival {
 	if (env.Number != src.expected || src.early.n > 0) && !src.fresh(env.Number) {
 		e.counts[vni.NICDuplicates]++
@@ -48,20 +49,22 @@ func (e *Engine) arrived(src *source, env *wire.Envelope, cost uint64) arrival {
 	return goesOn
 }
 
-// Arrival is a message as a Filter sees it.
+// Arrival describes a message to a Filter.
 type Arrival struct {
 	From    vni.Name
 	Addr    vni.Address
 	Tag     uint64
 	Length  uint64 // of the message, in bytes
-	Payload []byte // all of it if it came in one piece from another NIC, else nil. It is lent for the call
+	Payload []byte // the whole message if it came in one piece from another NIC, else nil; valid only during the call
 }
 
-// Filter judges the messages for a process in their turn, and datagrams as they come, before they are matched. It reports whether the message is dropped: then
-// no receive sees it, and the send that waits for its outcome fails. It must not call the engine.
+// Filter judges the messages for a process in their turn, before they are matched, and datagrams
+// as they arrive. It reports whether to drop the message. No receive gets a dropped message, and a
+// send that waits for its outcome fails. A Filter must not call the engine.
 type Filter func(m *Arrival) (drop bool)
 
-// Guard puts a filter in front of a process; nil takes it away. It reports whether there is such a process.
+// Guard puts a filter in front of a process, or removes it if f is nil. It reports whether the
+// process exists.
 func (e *Engine) Guard(slot uint16, gen uint32, f Filter) bool {
 	e.begin()
 	p := e.process(slot)
@@ -74,14 +77,16 @@ func (e *Engine) Guard(slot uint16, gen uint32, f Filter) bool {
 	return true
 }
 
-// guard is the filter of a process, with the message that it looks at, so that none is allocated.
+// guard is the filter of a process and the message that the filter looks at. The message is kept
+// here so that no call allocates.
 type guard struct {
 	filter Filter
-	bytes  bool // it judges by them: see judged.go
+	bytes  bool // it judges by the message's bytes: see judged.go
 	seen   Arrival
 }
 
-// unwanted says why a message whose turn it is goes no further, if it does not. payload is nil if it has not come whole.
+// unwanted returns the reason to stop a message whose turn it is, or ReasonNone. payload is nil if
+// the message has not arrived whole.
 func (e *Engine) unwanted(src *source, env *wire.Envelope, length uint64, payload []byte) wire.Reason {
 	switch g := src.p.guard; {
 	case g != nil && e.drops(g, Arrival{From: src.name, Addr: vni.Address{NIC: src.nic, Slot: env.SrcSlot, Gen: env.SrcGen}, Tag: env.Tag, Length: length, Payload: payload}):
@@ -92,7 +97,7 @@ func (e *Engine) unwanted(src *source, env *wire.Envelope, length uint64, payloa
 	return wire.ReasonNone
 }
 
-// drops asks a filter.
+// drops calls a filter and reports whether it drops m.
 func (e *Engine) drops(g *guard, m Arrival) bool {
 	g.seen = m
 	drop := g.filter(&g.seen)

@@ -8,15 +8,17 @@ import (
 	"github.com/weftnet/weft/internal/nicid"
 )
 
-// Limits says what does not add up: limits that the engine does not keep, and accounts that differ from what they count.
-// It is cheap enough to be asked now and then during a run. Leaks asks more, of a NIC at rest.
+// Limits returns what is inconsistent: limits that the engine exceeds, and counts that differ from
+// what they count. It is cheap enough to call from time to time during a run. Leaks checks more,
+// on a NIC at rest.
 func (e *Engine) Limits() error {
 	e.begin()
 	return errors.Join(e.auditQuotas(), e.auditDests(), e.auditWatches(), e.auditOrder(), e.auditRuns(), e.auditRelays(), e.grants.limits(e), e.names.Audit(), e.programs.Audit(), e.groups.Audit(), e.rel.Audit(e.now))
 }
 
-// auditQuotas looks at what unexpected messages may take: for each process within its quota, or one message beyond for a filter, and together
-// no less than what they do take. Staging comes in powers of two, so that may be twice what is accounted for.
+// auditQuotas checks the memory of unexpected messages. Each process stays within its quota, or
+// one message beyond it for a filter. The staging in use is at most twice the sum of these
+// accounts, since staging is allocated in powers of two.
 func (e *Engine) auditQuotas() error {
 	accounted := 0
 	gaveUp := make(map[*peer]int)
@@ -81,8 +83,9 @@ func (e *Engine) auditQuotas() error {
 	return nil
 }
 
-// auditDests looks whether more is remembered of those that processes have sent to than is of use: many that no message has left for, or what
-// other NICs' processes have given no credit to, and no process of this one has sent to.
+// auditDests checks that the engine does not remember too much about receivers of its processes.
+// It must not keep many to which no message has left. It must not keep a process of another NIC
+// that has given no credit and to which no process of this NIC has sent.
 func (e *Engine) auditDests() error {
 	users := 0
 	for p := range e.procs.all {
@@ -113,8 +116,8 @@ func (e *Engine) auditDests() error {
 	return nil
 }
 
-// auditWatches looks whether each peer is probed from which bytes are due, or an answer: nothing else may be under way to it, and if it dies what
-// waits must end (decision 7).
+// auditWatches checks that each peer is probed if it owes bytes or an answer. Nothing else may be
+// pending on it, and if the peer dies, the waiting operation must end (decision 7).
 func (e *Engine) auditWatches() (err error) {
 	for _, pr := range e.peers.list {
 		pr.in.all(func(inb *inbound) {
@@ -142,7 +145,7 @@ func (e *Engine) auditWatches() (err error) {
 	return err
 }
 
-// auditRelays looks at what the relays of each peer take, and messages to programs.
+// auditRelays checks what the relays of each peer take, and the messages to programs.
 func (e *Engine) auditRelays() error {
 	for _, pr := range e.peers.list {
 		if err := errors.Join(pr.relays.Audit(), pr.programs.Audit()); err != nil {

@@ -10,20 +10,21 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Auditor judges an engine poll by poll: whether what waits is served in its turn, and in time. Limits looks at one state, and an
-// Auditor at what has become of the one before.
+// Auditor judges an engine poll by poll: it checks that everything that waits is served in its
+// turn and in time. Limits checks one state. An Auditor checks what became of the state before.
 type Auditor struct {
 	e        *Engine
-	patience time.Duration // by when a recalled credit must be back
+	patience time.Duration // a recalled credit must be returned within this time
 	now      clock.Time
 	held     uint64 // NICRequestsHeld at the last look
 	lines    map[*process]line
 	waits    map[*remote]wait
-	lent     map[*credit]time.Duration  // credits that are due back, and for how long
-	aside    map[*msgRing]time.Duration // rings that stand aside though all in them was read, and for how long
+	lent     map[*credit]time.Duration  // credits that are recalled, and for how long
+	aside    map[*msgRing]time.Duration // rings that are aside though all their messages were read, and for how long
 }
 
-// line is a message at the head of the line for the staging of its process, and what credit had been handed out by then.
+// line holds the message at the head of the line for the staging of its process, and the credit
+// given out by then.
 type line struct {
 	first   *inbound
 	number  uint32
@@ -31,7 +32,7 @@ type line struct {
 	lenders int
 }
 
-// wait is a send at the head of those that wait for credit, and what had been used by then.
+// wait holds the send at the head of those that wait for credit, and the credit used by then.
 type wait struct {
 	first *send
 	token uint32
@@ -43,10 +44,10 @@ func NewAuditor(e *Engine, patience time.Duration) *Auditor {
 	return &Auditor{e: e, patience: patience, lines: map[*process]line{}, waits: map[*remote]wait{}, lent: map[*credit]time.Duration{}, aside: map[*msgRing]time.Duration{}}
 }
 
-// longestStep is the longest time between two looks that counts as one in which the NIC was at work.
+// longestStep limits how much time between two looks counts as time in which the NIC was at work.
 const longestStep = 10 * time.Millisecond
 
-// Poll judges what the last poll has done.
+// Poll judges the engine's last poll.
 func (a *Auditor) Poll() error {
 	step := min(a.e.now.Sub(a.now), longestStep)
 	a.now = a.e.now
@@ -67,10 +68,11 @@ func (a *Auditor) Poll() error {
 	return a.remotes()
 }
 
-// mostUnmatched is how many of the messages that wait for receives are looked at.
+// mostUnmatched is the number of waiting messages that unmatched looks at.
 const mostUnmatched = 32
 
-// unmatched looks whether a message waits for a receive though one is posted that takes it: a later one would go before it.
+// unmatched checks that no message waits for a receive while a receive that takes it is posted. A
+// later message would overtake it.
 func unmatched(p *process) error {
 	n := 0
 	for inb := range p.stray.all {
@@ -84,10 +86,12 @@ func unmatched(p *process) error {
 	return nil
 }
 
-// asidePatience is how long a process may take that has read all of a ring until its Refill is read: it posts one at once.
+// asidePatience is the time from when a process has read a whole ring until its Refill must be
+// read. The process posts the Refill at once.
 const asidePatience = 2 * longestStep
 
-// rings looks whether what is in a ring has been shown to its process, and whether one that was read is posted again.
+// rings checks that the contents of each ring have been shown to its process, and that a ring is
+// posted again after it was read.
 func (a *Auditor) rings(p *process, step time.Duration) error {
 	if !p.served() {
 		return nil
@@ -108,7 +112,7 @@ func (a *Auditor) rings(p *process, step time.Duration) error {
 	return nil
 }
 
-// line looks whether credit has been handed out while a message waited for staging.
+// line checks that no credit was given out while a message waited for staging.
 func (a *Auditor) line(p *process) error {
 	first := p.unstaged.front()
 	if first == nil {
@@ -127,7 +131,7 @@ func (a *Auditor) line(p *process) error {
 	return nil
 }
 
-// credits looks whether what is asked back comes back.
+// credits checks that recalled credit is returned.
 func (a *Auditor) credits(p *process, step time.Duration) error {
 	for _, c := range p.credits {
 		if !c.recalled || c.handed == c.spent || !c.pr.ep.Up() {
@@ -141,7 +145,7 @@ func (a *Auditor) credits(p *process, step time.Duration) error {
 	return nil
 }
 
-// remotes looks whether anything has used credit while an older send waits for some.
+// remotes checks that no send has used credit while an older send waits for credit.
 func (a *Auditor) remotes() error {
 	held := a.e.counts[vni.NICRequestsHeld]
 	if held == a.held && len(a.waits) == 0 {
@@ -170,8 +174,9 @@ func (a *Auditor) remotes() error {
 	return nil
 }
 
-// auditOrder looks whether what is parked has a reason to be, and a turn that comes: its number is its own and not behind what is expected,
-// and the first, if it is the one expected, waits for bytes that are on their way, or for room for them.
+// auditOrder checks that each parked message has a reason to be parked, and a turn that will come.
+// Its number is unique and not before the expected one. If the first parked message is the
+// expected one, it waits for bytes that are on their way, or for room for them.
 func (e *Engine) auditOrder() error {
 	for p := range e.procs.all {
 		for _, src := range p.sources {

@@ -9,12 +9,13 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Withdrawal. A process may cancel what it has posted; the answer is always a completion, and which one tells what
-// happened: the message, or Cancelled (decision 9). An operation that has ended already ignores its Cancel.
+// Withdrawal. A process may cancel an operation that it has posted. The answer is always a
+// completion, and its status tells what happened: the message, or Cancelled (decision 9). A Cancel
+// of an operation that has ended is ignored.
 
 var errWithdrawn = errors.New("nic: withdrawn")
 
-// cancel takes a Cancel command.
+// cancel executes a Cancel command.
 func (e *Engine) cancel(p *process, ctx int, which uint32) {
 	e.counts[vni.NICCancels]++
 	switch {
@@ -31,8 +32,9 @@ func (e *Engine) cancel(p *process, ctx int, which uint32) {
 	}
 }
 
-// cancelReceive withdraws a receive that has not been matched. A matched one gets its message, since the sender may have
-// been told already that it is accepted; it is withdrawn if the message does not come to its end soon.
+// cancelReceive withdraws a receive that has not been matched. A matched receive gets its message,
+// since the sender may already know that it was accepted. The receive is withdrawn after all if
+// the message does not arrive completely soon.
 func (e *Engine) cancelReceive(r *receive) {
 	switch {
 	case r.ring != nil:
@@ -49,8 +51,9 @@ func (e *Engine) cancelReceive(r *receive) {
 	}
 }
 
-// endRecalled ends cancelled receives whose messages have not come in time, and refuses the messages. One that has come whole
-// waits for the receive's own process alone, and its sender may know that it was accepted.
+// endRecalled ends cancelled receives whose messages have not arrived in time, and refuses the
+// messages. A message that has arrived whole waits only for the receive's own process, and its
+// sender may know that it was accepted.
 func (e *Engine) endRecalled() {
 	for r := range over(&e.expiry, &e.expiry.recalled, e.now, func(r *receive) clock.Time { return r.recallEnd }) {
 		if r.ring != nil {
@@ -64,9 +67,10 @@ func (e *Engine) endRecalled() {
 	}
 }
 
-// giveUp stops a send wherever it is and tells the peer, if the peer knows of it. The caller completes it.
+// giveUp stops a send in any state and tells the peer, if the peer knows of the send. The caller
+// completes the send.
 func (e *Engine) giveUp(s *send, why wire.Reason) {
-	if s.kind != kindGet && s.inb != nil { // local: the other half forgets it
+	if s.kind != kindGet && s.inb != nil { // local: the inbound at the receiver forgets it
 		inb := s.inb
 		s.inb, inb.local = nil, nil
 		e.abort(inb)
@@ -97,16 +101,17 @@ func (e *Engine) giveUp(s *send, why wire.Reason) {
 	e.stopFragment(s)
 }
 
-// withdraw tells a peer that a fragment will not be sent to its end. In place of the tag, which is not needed any more,
-// stands the credit that it has used: no other record tells it if none of its pieces arrives.
+// withdraw tells a peer that the rest of a fragment will not be sent. The tag is no longer needed;
+// its field carries the credit that the fragment has used. If none of its pieces arrives, no other
+// record tells the peer of this credit.
 func (e *Engine) withdraw(pr *peer, id wire.FragmentID, env *wire.Envelope) {
 	if b := pr.ep.Control(e.now, wire.WithdrawLen); b != nil {
 		wire.PutWithdraw(b, id, env)
 	}
 }
 
-// withdrawNumber tells the NIC of d that the message with this number will not come, if it has not come by a relay. It
-// went on credit, if at all.
+// withdrawNumber tells the NIC of d that the message with this number will not come, unless a
+// relay has brought it. The message used credit, if anything.
 func (e *Engine) withdrawNumber(d *dest, env *wire.Envelope, length uint64) {
 	v := *env
 	v.Tag = stagedCost(length)
@@ -122,7 +127,7 @@ func (e *Engine) stopFragment(s *send) {
 	}
 }
 
-// abandonSend ends a send wherever it is: its peer is told why, and its process the status.
+// abandonSend ends a send in any state. It tells the peer why, and its process the status.
 func (e *Engine) abandonSend(s *send, why wire.Reason, status vni.Status) {
 	switch s.kind {
 	case kindMulticast:

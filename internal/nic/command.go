@@ -8,9 +8,9 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// drainCommands reads the command queues of the active processes, a batch from each, and starts what they ask for
-// (QNIX-6, QNIX-37). A process that asks for nothing for some polls leaves the active list. more says that a batch was
-// full.
+// drainCommands reads a batch from the command queue of each active process and starts the
+// commands (QNIX-6, QNIX-37). It removes a process from the active list if it has posted nothing
+// for some polls. more reports whether a batch was full.
 func (e *Engine) drainCommands() (commands int, more bool) {
 	batch := limits.CommandsPerPoll
 	if e.active.n > 1 {
@@ -22,7 +22,7 @@ func (e *Engine) drainCommands() (commands int, more bool) {
 		}
 		p := e.active.front()
 		e.counts[vni.NICVisits]++
-		e.active.rotate() // not a walk along the list: what one process asks for may detach the next
+		e.active.rotate() // not a walk along the list: a command of one process may detach the next process
 		got := e.takeCommands(p, batch)
 		commands += got
 		if more = more || got == batch; got > 0 {
@@ -35,8 +35,8 @@ func (e *Engine) drainCommands() (commands int, more bool) {
 	return commands, more
 }
 
-// takeCommands starts what the next commands in a process's queue ask for, at most so many, and returns how many there were. One of them may have it
-// detached.
+// takeCommands starts up to most commands of a process's queue and returns their number. A command
+// may get the process detached.
 func (e *Engine) takeCommands(p *process, most int) (got int) {
 	for got < most && p.served() {
 		c, ok := p.vni.Next()
@@ -54,7 +54,7 @@ func (e *Engine) takeCommands(p *process, most int) (got int) {
 	return got
 }
 
-// stopListening takes p from the active list, unless a command has come just now (decision 11).
+// stopListening removes p from the active list, unless a command has just arrived (decision 11).
 func (e *Engine) stopListening(p *process) {
 	if p.vni.StopListening() || e.cfg.Defect == mutate.StoppedDeaf {
 		p.node.remove()
@@ -63,8 +63,8 @@ func (e *Engine) stopListening(p *process) {
 	}
 }
 
-// EndListening has the processes whose queues are empty ring for their next commands, however long they have been idle.
-// It is for a poller that had better park.
+// EndListening stops listening to all processes whose queues are empty, however short they have
+// been idle. They ring for their next commands. It is for pollers that are about to park.
 func (e *Engine) EndListening() {
 	e.begin()
 	for n := e.active.n; n > 0; n-- {
@@ -103,7 +103,8 @@ func (e *Engine) command(p *process, c vni.Command) {
 	}
 }
 
-// sendFor finds the send that a command is about. A process that names none, or one in use, is detached.
+// sendFor returns the send of the context that a command names. It detaches a process that names
+// no context, or one in use, and returns nil.
 func (e *Engine) sendFor(p *process, c vni.Command) *send {
 	if int(c.Context) >= len(p.sends) {
 		e.detach(p, fmt.Errorf("command %v names send context %d of %d", c.Code, c.Context, len(p.sends)))

@@ -8,12 +8,13 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Copies are the sends of a multicast, one to a receiver. They belong to no context, and have numbers behind those that
-// do. The end of a copy begins nothing: what ends sends walks along lists of them, and would meet the new one. What there
-// is to begin then is left to the next Poll.
+// Copies are the sends of a multicast, one for each receiver. They belong to no context, and their
+// numbers follow those of the contexts. The end of a copy does not start another: the code that
+// ends sends walks along lists of them and would meet the new one. The next Poll starts the
+// remaining copies.
 
-// serve begins a copy for each receiver that is to have one, and reports whether its process may have so many of them. If
-// so, the multicast may have ended.
+// serve starts a copy for each receiver that needs one. It returns false if the process has
+// reached its limit of copies. If it returns true, the multicast may have ended.
 func (e *Engine) serve(mc *multicast) bool {
 	for n := len(mc.todo); mc.begun < n; {
 		place := int(mc.todo[mc.begun])
@@ -36,8 +37,9 @@ func (e *Engine) serve(mc *multicast) bool {
 	return true
 }
 
-// newCopy makes the send to one receiver; nil if its process has as many as it may. It has a number among the sends of
-// its process, and so a token of its own: what the peer says of one copy is not taken for another.
+// newCopy makes the send to one receiver, or returns nil if its process has reached its limit of
+// copies. The copy has a number among the sends of its process, and so its own token: an answer of
+// the peer to one copy is not taken for another.
 func (e *Engine) newCopy(mc *multicast, place int) *send {
 	p := mc.s.p
 	i := len(p.copies)
@@ -59,8 +61,8 @@ func (e *Engine) newCopy(mc *multicast, place int) *send {
 	return s
 }
 
-// sendAgain lets a copy go to a receiver that a relay has missed. It has the number that the relay has, and needs to wait
-// neither for its turn nor for credit.
+// sendAgain sends a copy to a receiver that a relay has missed. The copy has the number of the
+// relay, and waits neither for its turn nor for credit.
 func (e *Engine) sendAgain(s *send, v *receiver) {
 	if e.cfg.Defect == mutate.RelayRenumbered {
 		d := v.dest
@@ -75,7 +77,7 @@ func (e *Engine) sendAgain(s *send, v *receiver) {
 	e.ready(s)
 }
 
-// copyEnded takes the end of a copy.
+// copyEnded handles the end of a copy.
 func (e *Engine) copyEnded(s *send, status vni.Status) {
 	mc, p, place := s.multi, s.p, s.place
 	e.countSend(s, status)
@@ -91,14 +93,15 @@ func (e *Engine) copyEnded(s *send, status vni.Status) {
 	e.endReceiver(mc, place, status)
 }
 
-// resumeSoon has the next Poll go on with the multicasts of a process that have copies to begin.
+// resumeSoon schedules the multicasts of a process that have more copies to start for the next
+// Poll.
 func (e *Engine) resumeSoon(p *process) {
 	if p.resumeNode.in == nil && !p.gone {
 		e.resumed.pushBack(&p.resumeNode)
 	}
 }
 
-// resume goes on with those.
+// resume continues the multicasts that resumeSoon has scheduled.
 func (e *Engine) resume() {
 	for n := e.resumed.n; n > 0; n-- {
 		p := e.resumed.front()

@@ -11,9 +11,10 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Credit lets short messages go without asking (decision 8). It belongs to a pair (sending NIC, destination process),
-// is handed out of that process's staging quota, and is handed out again as messages are matched, unless others stand in
-// line for staging. All totals count from the start of the session.
+// Credit lets short messages leave without permission (decision 8). It belongs to a pair (sending
+// NIC, destination process) and comes out of that process's staging quota. It is given again when
+// messages are matched, unless other messages wait in line for staging. All totals count from the
+// start of the session.
 //
 //	receiver's NIC (credit)                       sender's NIC (remote)
 //	handed  ──────────── Credit ────────────────► granted
@@ -21,30 +22,33 @@ import (
 //	        ──────────── Credit, Recall ────────►
 //	returned◄─────────── Credit, Return ───────── returned (its unused credit counts as used)
 
-// remote is what this NIC knows of a process of another that its own processes send to.
+// remote holds what this NIC knows of a process of another NIC to which its own processes send.
 type remote struct {
 	key      remoteKey
 	users    int // processes of ours that have sent to it: their dests
 	granted  uint64
 	used     uint64
 	returned uint64
-	requests int        // permission requests that stand open there
-	long     int        // longer messages that are under way, or have asked
-	waiting  list[send] // that have neither credit nor room for a request
-	admitted *send      // of those, the one that has its next turn before all newer ones
+	requests int        // permission requests that are open there
+	long     int        // longer messages that are in flight or have asked
+	waiting  list[send] // sends that have neither credit nor room for a request
+	admitted *send      // the waiting send that has its turn before all newer ones
 }
 
-// remoteKey is a process of a peer, in one life.
+// remoteKey identifies a process of a peer, in one life.
 type remoteKey struct {
 	slot uint16
 	gen  uint32
 }
 
-// unused reports whether nothing need be remembered: no process of ours may send to it, and it has given no credit, of which the totals go on.
+// unused reports whether r may be forgotten: no process of ours may send to it, and it has given
+// no credit. Once it has given credit, the totals must continue.
 func (r *remote) unused() bool { return r.users == 0 && r.granted == 0 }
 
-// credited finds what we know of a process of the peer that speaks of credit. If the process that it was for has left meanwhile, that is
-// nothing any more; the credit stays for the next. It is nil for a process that is known to have ended, or one too many.
+// credited returns what we know of the process of the peer that a credit record is about. If the
+// process of ours that used it has left meanwhile, there is nothing yet; the credit stays for the
+// next process. credited returns nil if the process is known to have ended, or if it is one too
+// many.
 func (e *Engine) credited(pr *peer, k wire.Credit) *remote {
 	key := remoteKey{k.Slot, k.Gen}
 	if rm := pr.remotes[key]; rm != nil {
@@ -59,9 +63,10 @@ func (e *Engine) credited(pr *peer, k wire.Credit) *remote {
 
 func (r *remote) credit() uint64 { return r.granted - min(r.used, r.granted) }
 
-// admit lets the first send that has waited for credit, or for room for a request, and has it now, take its turn: before all newer
-// ones, to which only what is left belongs. Whatever leaves calls it too, so that all go on that can. One that cannot does not hold up
-// those behind it: its receiver may be waiting for one of them.
+// admit lets the first send that waits for credit or for room for a request, and that can now
+// leave, take its turn. It goes before all newer sends, which get only what it leaves. Every send
+// that leaves calls admit too, so that all sends that can leave continue. A send that cannot leave
+// does not hold up those behind it: its receiver may be waiting for one of them.
 func (e *Engine) admit(rm *remote) {
 	if rm.admitted != nil {
 		return
@@ -72,7 +77,7 @@ func (e *Engine) admit(rm *remote) {
 	}
 }
 
-// first is the oldest of the sends that wait and that could leave now, nil if none could.
+// first returns the oldest waiting send that could leave now, or nil.
 func (e *Engine) first(rm *remote) *send {
 	for n := rm.waiting.head; n != nil; n = n.next {
 		if e.mayAsk(rm) || n.v.goesOnCredit(rm.credit()) {
@@ -82,12 +87,15 @@ func (e *Engine) first(rm *remote) *send {
 	return nil
 }
 
-// mayAsk reports whether one more permission request may stand open there.
+// mayAsk reports whether one more permission request may be open there.
 func (e *Engine) mayAsk(rm *remote) bool { return rm.requests < e.cfg.Requests }
 
-// goesOnCredit reports whether a message may leave without permission, of so much credit. A longer one may while no other is under way or waits: by permission
-// several come one behind the other, where else their packets would take turns and all be half there, and they would use up the credit of short ones.
-// What is refilled asks in any case: its process may take its time to describe the rest, which must not lie half come in a receiver's staging.
+// goesOnCredit reports whether a message may leave without permission, given this much credit. A
+// longer message may do so only while no other longer one is in flight or waits. With permission,
+// several longer messages arrive one after the other. Otherwise their packets would take turns,
+// all would be half there, and they would use up the credit of short messages. A refilled send
+// always asks for permission: its process may take its time to describe the rest, and a
+// half-received message must not lie in a receiver's staging.
 func (s *send) goesOnCredit(credit uint64) bool {
 	n, rm := s.frag.Length, s.dest.remote
 	if n > limits.UnaskedMessage && (rm.long > 0 || n > eagerMost(s.dest.peer.ep.Capacity())) {
@@ -96,7 +104,7 @@ func (s *send) goesOnCredit(credit uint64) bool {
 	return credit >= stagedCost(n) && s.refill == nil
 }
 
-// longBegins counts a message that leaves, or asks, if it is a longer one.
+// longBegins counts a longer message that leaves or asks for permission.
 func (s *send) longBegins() {
 	if s.frag.Length > limits.UnaskedMessage {
 		s.long = true
@@ -104,7 +112,8 @@ func (s *send) longBegins() {
 	}
 }
 
-// longOver notes that it is over: the next one need not ask, if no other is under way.
+// longOver notes that a longer message is over. The next one need not ask if no other is in
+// flight.
 func (e *Engine) longOver(s *send) {
 	if s.long {
 		s.long = false
@@ -113,8 +122,9 @@ func (e *Engine) longOver(s *send) {
 	}
 }
 
-// eagerMost is the longest message, in bytes, that may leave on credit to a NIC to which so many bytes may be under way. One that has room for a few
-// of the longest alone permits them one by one: what several NICs send at a time would not fit.
+// eagerMost returns the longest message, in bytes, that may leave on credit to a NIC with this
+// capacity of bytes in flight. A NIC with room for only a few of the longest messages permits them
+// one by one: messages that several NICs send at once would not fit.
 func eagerMost(capacity uint64) uint64 {
 	if capacity < limits.RoomyCapacity {
 		return limits.UnaskedMessage
@@ -122,23 +132,24 @@ func eagerMost(capacity uint64) uint64 {
 	return limits.EagerMessage
 }
 
-// credit is what one NIC has been handed of the staging of a process of ours, and what else it takes of its memory.
+// credit holds what one NIC was given of the staging of a process of ours, and what else that NIC
+// takes of its memory.
 type credit struct {
 	pr        *peer
 	handed    uint64
 	announced uint64
 	spent     uint64
 	returned  uint64
-	out       uint64 // of the quota: handed, and not yet come, matched and handed again, or returned
+	out       uint64 // of the quota: given, and not yet arrived, matched and given again, or returned
 	lastUse   clock.Time
 	recalled  bool
-	heard     bool          // a process of that NIC has sent something in this session
+	heard     bool          // a process of that NIC has sent a message in this session
 	sources   int           // such processes that are remembered
 	voids     int           // numbers of withdrawn messages that are parked
-	givenUp   *givenUpCalls // of its processes; nil: none has been
+	givenUp   *givenUpCalls // by its processes; nil: none
 }
 
-// creditOf finds what a NIC has of a process's staging; nothing, to begin with.
+// creditOf returns the credit of a NIC for a process. It starts empty.
 func (p *process) creditOf(pr *peer) *credit {
 	for _, c := range p.credits {
 		if c.pr == pr {
@@ -150,8 +161,8 @@ func (p *process) creditOf(pr *peer) *credit {
 	return c
 }
 
-// giveCredit hands a NIC its first credit for a process, if the quota has room; if not, it asks for some back from the
-// NIC that has used its own least recently.
+// giveCredit gives a NIC its first credit for a process, if the quota has room. If not, it recalls
+// credit from the NIC that has used its own least recently.
 func (e *Engine) giveCredit(pr *peer, p *process) {
 	c := p.creditOf(pr)
 	c.lastUse = e.now
@@ -171,7 +182,8 @@ func (e *Engine) giveCredit(pr *peer, p *process) {
 	e.announceCredit(p, c, true)
 }
 
-// announceCredit tells a NIC of the credit handed to it, when enough has come together to be worth a record.
+// announceCredit tells a NIC of the credit given to it, once the sum is worth a record. If now is
+// true, any sum is.
 func (e *Engine) announceCredit(p *process, c *credit, now bool) {
 	if c.handed == c.announced || !now && c.handed-c.announced < e.worthTelling() {
 		return
@@ -184,13 +196,14 @@ func (e *Engine) announceCredit(p *process, c *credit, now bool) {
 	}
 }
 
-// worthTelling is how much credit is worth a record.
+// worthTelling returns the credit, in bytes, that is worth a record.
 func (e *Engine) worthTelling() uint64 { return uint64(e.cfg.InitialCreditBytes) / 4 }
 
 // covers reports whether the sender of a message has credit for it.
 func (c *credit) covers(cost uint64) bool { return c.spent+cost <= c.handed }
 
-// spend takes the credit that a message has used; false means that its sender had none.
+// spend takes the credit that a message has used. It returns false if the sender had no such
+// credit.
 func (c *credit) spend(now clock.Time, cost uint64) bool {
 	if !c.covers(cost) {
 		return false
@@ -200,7 +213,7 @@ func (c *credit) spend(now clock.Time, cost uint64) bool {
 	return true
 }
 
-// restoreCredit hands credit out again that a matched message had used.
+// restoreCredit gives the credit of a matched message again.
 func (e *Engine) restoreCredit(src *source, cost uint64) {
 	c := src.credit
 	if c.recalled || src.p.unstaged.n > 0 { // it is wanted elsewhere
@@ -213,13 +226,13 @@ func (e *Engine) restoreCredit(src *source, cost uint64) {
 	e.announceCredit(src.p, c, false)
 }
 
-// tellsCredit reports whether restoreCredit will have something to tell, or to do besides.
+// tellsCredit reports whether restoreCredit will send a record, or has other work to do.
 func (e *Engine) tellsCredit(src *source, cost uint64) bool {
 	c := src.credit
 	return c.recalled || src.p.unstaged.n > 0 || c.handed+cost-c.announced >= e.worthTelling()
 }
 
-// refund hands credit out again that a message had used which was withdrawn before it came.
+// refund gives the credit of a message again that was withdrawn before it arrived.
 func (e *Engine) refund(src *source, cost uint64) {
 	n := min(cost, src.credit.handed-src.credit.spent)
 	if e.cfg.Defect == mutate.RefundUnchecked {
@@ -231,12 +244,13 @@ func (e *Engine) refund(src *source, cost uint64) {
 	}
 }
 
-// idleCredit is for how long credit lies unused before it is asked back for others.
+// idleCredit is how long credit must lie unused before it is recalled for others.
 const idleCredit = time.Millisecond
 
-// recallCredit asks for the unused credit of the NIC that has let its own lie longest. If that is not long enough yet, it is looked at
-// again when it is (recallLate): perhaps nothing else happens until then.
-// The recall says how much was announced, since records overtake one another; what never was announced is taken back with the answer.
+// recallCredit recalls the unused credit of the NIC that has left its own idle longest. If it has
+// not been idle long enough, recallLate looks at it again when it has: perhaps nothing else
+// happens until then. The recall says how much was announced, since records overtake one another.
+// Credit that was never announced is taken back with the answer.
 func (e *Engine) recallCredit(p *process) {
 	var idlest *credit
 	for _, c := range p.credits {
@@ -258,7 +272,8 @@ func (e *Engine) recallCredit(p *process) {
 	}
 }
 
-// recallLate recalls credit for the messages that wait for staging, now that it may have lain idle for long enough.
+// recallLate recalls credit for the messages that wait for staging, since it may now have been
+// idle long enough.
 func (e *Engine) recallLate() {
 	for p := range e.procs.all {
 		if p.unstaged.n > 0 {
@@ -267,7 +282,7 @@ func (e *Engine) recallLate() {
 	}
 }
 
-// creditRecord takes a Credit: handed to us, recalled from us, or returned to us.
+// creditRecord handles a Credit record: credit given to us, recalled from us, or returned to us.
 func (e *Engine) creditRecord(pr *peer, r wire.Record) {
 	k := r.Credit()
 	switch {
@@ -282,8 +297,8 @@ func (e *Engine) creditRecord(pr *peer, r wire.Record) {
 			n = max(k.Bytes, c.returned) - c.returned
 		}
 		c.returned = max(k.Bytes, c.returned)
-		c.spend(e.now, n) // what was given back cannot be used
-		if c.recalled {   // nor what the NIC has never heard of
+		c.spend(e.now, n) // returned credit cannot be used
+		if c.recalled {   // nor can credit of which the NIC has never heard
 			untold := min(c.handed-max(c.announced, c.spent), c.out-n)
 			c.handed -= untold
 			n += untold
@@ -291,7 +306,7 @@ func (e *Engine) creditRecord(pr *peer, r wire.Record) {
 		c.recalled = c.recalled && e.cfg.Defect == mutate.RecalledOnce
 		c.out -= n
 		p.credited -= int(n)
-		e.restage(p) // which recalls more if that does not do
+		e.restage(p) // which recalls more if this is not enough
 	case k.Flags&wire.FlagRecall != 0:
 		rm := e.credited(pr, k)
 		if rm == nil {
@@ -316,7 +331,7 @@ func (e *Engine) creditRecord(pr *peer, r wire.Record) {
 	}
 }
 
-// forgetPeerCredits drops what a peer had of the staging of our processes: its session is over.
+// forgetPeerCredits drops the credit of a peer for all our processes when its session is over.
 func (e *Engine) forgetPeerCredits(pr *peer) {
 	for p := range e.procs.all {
 		if i := slices.IndexFunc(p.credits, func(c *credit) bool { return c.pr == pr }); i >= 0 {

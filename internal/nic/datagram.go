@@ -8,13 +8,14 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Datagrams between NICs are for services of the engine that can do without what may as well be lost. Each datagram says which service
-// it is for, and a service has those that it claims.
+// Datagrams between NICs are for services of the engine that tolerate loss. Each datagram names
+// its service, and a service gets the datagrams that it has claimed.
 
-// DatagramService takes a datagram of a peer; the payload is valid during the call.
+// DatagramService handles a datagram of a peer. The payload is valid during the call.
 type DatagramService func(now clock.Time, nic uint64, payload []byte)
 
-// ClaimDatagrams has take take what peers send to a service from now on. Datagrams to a service that has no claim are counted and dropped.
+// ClaimDatagrams registers take for a service's datagrams. The engine counts and drops datagrams
+// to a service without a claim.
 func (e *Engine) ClaimDatagrams(service uint8, take DatagramService) {
 	e.begin()
 	if more := int(service) + 1 - len(e.peers.datagrams); more > 0 {
@@ -26,8 +27,9 @@ func (e *Engine) ClaimDatagrams(service uint8, take DatagramService) {
 	e.peers.datagrams[service] = take
 }
 
-// Datagram returns room for a datagram of n bytes to a service of a NIC, which is written at once and leaves with the next Poll. It
-// returns nil if it cannot leave: the NIC is not known or not up, n is too long, or too many wait.
+// Datagram returns room for a datagram of n bytes to a service of a NIC. The caller writes it at
+// once, and it leaves with the next Poll. Datagram returns nil if the NIC is not known or not up,
+// n is too long, or too many datagrams wait.
 func (e *Engine) Datagram(nic uint64, service uint8, n int) []byte {
 	e.begin()
 	ep := e.rel.Endpoint(nic)
@@ -37,7 +39,7 @@ func (e *Engine) Datagram(nic uint64, service uint8, n int) []byte {
 	return ep.Datagram(service, n)
 }
 
-// Datagram takes a datagram of a peer.
+// Datagram passes a datagram of a peer to its service.
 func (h *handler) Datagram(now clock.Time, ep *rel.Endpoint, service uint8, payload []byte) {
 	e := h.engine()
 	if int(service) < len(e.peers.datagrams) && e.peers.datagrams[service] != nil {

@@ -10,38 +10,41 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// A program may guard a process on its way out: it judges each message, datagram and PUT of the process, and each message to a
-// program, once, before it leaves. It can delay it.
+// A program may guard what a process sends. It judges each message, datagram and PUT of the
+// process, and each message to a program, once before it leaves. It can delay or drop it.
 //
 //	first of its line ──► unjudged ── poll ──► guard ──┬─ passes ────────────────────► sets off: ready for its turns
 //	                                                   ├─ passes later ─► delayed ──►─┘ when the time has come
 //	                                                   └─ drops ──────► ended: StatusRefused
 //
-// A message is judged when it is the first to its receiver, and the others to that receiver wait behind it. So a delay keeps the
-// order of the messages to one receiver, and holds up no other receiver and no other process. What waits is a command of the
-// process in a context of the process, so the memory is bounded by its contexts.
+// A message is judged when it is the first to its receiver, and later messages to that receiver
+// wait behind it. So a delay keeps the order of the messages to one receiver, and holds up no
+// other receiver and no other process. A waiting message is a command of the process in one of its
+// contexts, so the contexts bound the memory.
 //
-// The straight way, runs and relays send several messages at once, or without a command. A guarded process has none of them: each
-// of its messages is a command of its own, and each copy of a multicast is judged.
+// The straight way, runs and relays send several messages at once, or without a command. A guarded
+// process may use none of them: each of its messages is a separate command, and each copy of a
+// multicast is judged.
 type departures struct {
 	unjudged list[send]
 	delayed  delayed
-	sequence uint64            // numbers the delayed ones: two of one time leave in the order of their verdicts
-	seen     program.Departure // what the guard looks at, so that none is allocated
+	sequence uint64            // numbers the delayed sends: two with the same time leave in the order of their verdicts
+	seen     program.Departure // what the guard looks at, kept here so that no call allocates
 }
 
-// departure is what a send keeps while it waits to set off.
+// departure holds the data of a send that waits to leave.
 type departure struct {
-	to       program.Departure // of a datagram and of a message to a program: where it goes
+	to       program.Departure // of a datagram or a message to a program: its destination
 	gen      uint32            // of a datagram's receiver
-	slot     uint16            // likewise
+	slot     uint16            // of a datagram's receiver
 	accept   bool              // of a message to a program: its process wants the outcome
-	at       clock.Time        // when it sets off, if it is delayed
+	at       clock.Time        // when it leaves, if it is delayed
 	sequence uint64
-	place    int // in delayed, from 1; 0: it is not there
+	place    int // in delayed, from 1; 0: not there
 }
 
-// depart takes a send that is the first of its line: it sets off, or its guard judges it first.
+// depart handles a send that is the first of its line. It leaves, unless a guard has to judge it
+// first.
 func (e *Engine) depart(s *send) {
 	if s.p.guardOut == nil || s.kind == kindGet {
 		e.setOff(s)
@@ -50,7 +53,7 @@ func (e *Engine) depart(s *send) {
 	s.wait(sendUnjudged, &e.expiry.departures.unjudged)
 }
 
-// setOff lets a send leave, now that nothing of this NIC holds it back.
+// setOff lets a send leave: nothing in this NIC holds it back.
 func (e *Engine) setOff(s *send) {
 	switch s.kind {
 	case kindDatagram:
@@ -64,7 +67,8 @@ func (e *Engine) setOff(s *send) {
 	}
 }
 
-// judgeDepartures asks guards about some of the sends that wait for a verdict. The others wait for the next poll.
+// judgeDepartures lets the guards judge some of the unjudged sends and returns their number. The
+// rest wait for the next poll.
 func (e *Engine) judgeDepartures() (judged int) {
 	for q := &e.expiry.departures; q.unjudged.n > 0 && judged < limits.DeparturesPerPoll; judged++ {
 		s := q.unjudged.front()
@@ -74,11 +78,11 @@ func (e *Engine) judgeDepartures() (judged int) {
 	return judged
 }
 
-// judgeDeparture asks the guard of one.
+// judgeDeparture lets the guard judge one send.
 func (e *Engine) judgeDeparture(s *send) {
 	p := s.p
 	switch {
-	case p.guardOut == nil: // it has been unloaded
+	case p.guardOut == nil: // the guard was unloaded
 		e.setOff(s)
 		return
 	case s.kind == kindRun: // its process sends each of the messages by itself
@@ -123,7 +127,8 @@ func (e *Engine) departureOf(s *send) (d program.Departure) {
 	return d
 }
 
-// departed is when the last send of a kind sets off of which no line of the process keeps the order; nil for others.
+// departed returns where the departure time of the process's last send of a kind is kept, for
+// kinds whose order no line keeps; nil for other kinds.
 func (p *process) departed(k sendKind) *clock.Time {
 	switch k {
 	case kindDatagram:
@@ -144,7 +149,7 @@ func (e *Engine) delay(s *send, at clock.Time) {
 	e.expiry.at(at)
 }
 
-// endDelays lets the sends set off whose time has come.
+// endDelays lets the delayed sends leave whose time has come.
 func (e *Engine) endDelays() {
 	for q := &e.expiry.departures; len(q.delayed) > 0; {
 		s := q.delayed[0]
@@ -157,14 +162,14 @@ func (e *Engine) endDelays() {
 	}
 }
 
-// drop takes a send out of the delayed ones.
+// drop removes a send from the delayed ones.
 func (q *departures) drop(s *send) {
 	if s.departs.place > 0 {
 		heap.Remove(&q.delayed, s.departs.place-1)
 	}
 }
 
-// delayed is a heap of sends by the time at which they set off (container/heap).
+// delayed is a heap of sends, ordered by departure time (container/heap).
 type delayed []*send
 
 func (h delayed) Len() int { return len(h) }
@@ -195,15 +200,15 @@ func (h *delayed) Pop() any {
 	return s
 }
 
-// outgoingGuard is the guard of what a process sends, and whose processes it may judge.
+// outgoingGuard is the guard of what a process sends, and the users whose processes it may judge.
 type outgoingGuard struct {
 	judge func(*program.Departure) (time.Duration, bool)
 	of    program.Whose
 }
 
 // GuardOutgoing lets a program judge what the process with a name sends, if the process belongs to
-// one of the users in of. This holds for the present process and for later ones of that name. If f
-// is nil, the guard ends. Sends that it has already delayed still leave at their time.
+// one of the users in of. This holds for the present process and for later ones of that name. A
+// nil f ends the guard. Sends that it has already delayed still leave at their time.
 func (h forPrograms) GuardOutgoing(name vni.Name, f program.OutgoingFunc, of program.Whose) {
 	e := h.engine()
 	if f == nil {

@@ -6,49 +6,53 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Turns lends an engine to the callers of the straight way, one at a time: internal/poller does on the real clock, and the simulator's
-// scheduler under virtual time.
+// Turns lends an engine to the callers of the straight way, one caller at a time. internal/poller
+// implements it on the real clock, and the simulator's scheduler in virtual time.
 type Turns interface {
-	// Enter gives the caller the engine, for a moment: Leave or LeavePolling must follow. It is false when the engine is gone.
+	// Enter gives the caller the engine for a moment: Leave or LeavePolling must follow. It
+	// returns false if the engine is gone.
 	Enter() bool
-	// Leave gives the engine back. It must be polled at next, or before.
+	// Leave gives the engine back. It must be polled no later than next.
 	Leave(next clock.Time)
-	// LeavePolling is Leave with a poll first.
+	// LeavePolling polls the engine and then gives it back as Leave does.
 	LeavePolling()
-	// Poll polls in between.
+	// Poll polls while the caller keeps the engine.
 	Poll()
-	// Do is Enter, f and LeavePolling.
+	// Do calls Enter, f and LeavePolling.
 	Do(f func(now clock.Time))
 
-	// Settle gets the engine ready for a caller that would Linger: it polls if that is due. ok is false if another caller polls, or will.
+	// Settle prepares the engine for a caller that is about to Linger: it polls if a poll is due.
+	// ok is false if another caller polls, or will.
 	Settle() (now clock.Time, polled, ok bool)
-	// Linger waits a moment, behind Settle, until the link has a frame. It is false if none came, or if the engine is wanted elsewhere.
+	// Linger waits a moment, after Settle, until the link has a frame. ok is false if no frame
+	// came, or if another caller wants the engine.
 	Linger(begun clock.Time) (now clock.Time, ok bool)
 
-	// Pause begins to wait for room.
+	// Pause begins a wait for room.
 	Pause() Pause
 }
 
 // Pause is one wait for room, with polls in between.
 type Pause interface {
-	// Rest waits a moment, outside of the engine. It reports whether it was the last that is worth it.
+	// Rest waits a moment, outside of the engine. It reports whether further waiting is not
+	// worthwhile.
 	Rest() (last bool)
 	// End ends the wait.
 	End()
 }
 
-// Direct is the straight way of one process for its callers (vni.Straight). Each call takes the engine by Turns for as long as one message
-// needs.
+// Direct is the straight way of one process for its callers (vni.Straight). Each call takes the
+// engine from Turns for the time of one message.
 type Direct struct {
 	turns  Turns
 	way    *Straight
-	lone   bool // the link takes lone messages at one step
-	shows  bool // and shows what comes before it is taken
-	hold   bool // the Send that is open may wait
-	inVain bool // SendMany has waited for room in vain, and nothing has left since: it does not wait again
+	lone   bool // the link takes lone messages in one step
+	shows  bool // the link shows a frame before it is taken
+	hold   bool // the open Send may wait
+	inVain bool // SendMany waited for room without success, and nothing has left since: it does not wait again
 }
 
-// NewDirect returns the straight way for callers that have the engine by turns.
+// NewDirect returns the straight way for callers that take the engine by turns.
 func NewDirect(way *Straight, turns Turns) *Direct {
 	c := &way.e.caps
 	return &Direct{turns: turns, way: way, lone: c.PostLone != nil || c.Post != nil, shows: c.Peek != nil}
@@ -73,7 +77,7 @@ func (d *Direct) Meet(from *vni.Name, tag uint64, anyTag bool, buf []byte) (m vn
 		now, polled, ok := d.turns.Settle()
 		if ok && (!polled || d.way.Expect(from, tag, anyTag)) {
 			if now, ok = d.turns.Linger(now); ok {
-				m = d.way.Meet(now, buf) // if it is something else, the caller waits, and polls
+				m = d.way.Meet(now, buf) // if the frame is something else, the caller waits, and polls
 			}
 		}
 	}
@@ -81,7 +85,7 @@ func (d *Direct) Meet(from *vni.Name, tag uint64, anyTag bool, buf []byte) (m vn
 	return m
 }
 
-// Send implements vni.Straight. The engine is the caller's until Sent.
+// Send implements vni.Straight. The caller has the engine until Sent.
 func (d *Direct) Send(m vni.StraightSend) []byte {
 	if !d.turns.Enter() {
 		return nil
@@ -119,7 +123,7 @@ func (d *Direct) Sent() {
 	switch {
 	case !d.hold:
 		d.turns.Leave(d.way.Sent())
-	case d.way.Hold(): // there are as many as are worth a poll, which takes in acknowledgements and credit as well
+	case d.way.Hold(): // as many as are worth a poll, which takes in acknowledgements and credit as well
 		d.turns.LeavePolling()
 	default:
 		d.turns.Leave(0) // the engine must be looked at soon, and often
@@ -145,7 +149,7 @@ func (d *Direct) SendMany(m vni.StraightSend, messages [][]byte) (sent int) {
 	}
 	m.Hold = true
 	messages = messages[:min(len(messages), limits.HeldMessages)] // others want the engine, too
-	held := false                                                 // some of them, since the last poll
+	held := false                                                 // some messages are held since the last poll
 	for sent < len(messages) {
 		n, holds, enough := d.sendSome(&m, messages[sent:])
 		if n == 0 {
@@ -171,17 +175,19 @@ func (d *Direct) SendMany(m vni.StraightSend, messages [][]byte) (sent int) {
 	return sent
 }
 
-// sendSome sends the first of many messages by a frame, or by a segment where they are held until there are enough.
+// sendSome sends the first of many messages: a frame full, or a segment full if messages are held
+// until there are enough.
 func (d *Direct) sendSome(m *vni.StraightSend, messages [][]byte) (n int, held, enough bool) {
 	n, held, enough = d.way.SendSome(m, messages)
 	d.inVain = d.inVain && n == 0
 	return n, held, enough
 }
 
-// awaitRoom polls until some of many messages can leave, and sends them: a poll may bring credit, or a later one if the receiver
-// is about to read. To ask for permission costs more than so many messages do, at both ends: what comes by permission is not
-// whole when it is matched, and ends the batch of an Inbox. Others have the engine in between, and may close it: then the
-// caller is not inside any more.
+// awaitRoom polls until some of many messages can leave, and sends them. A poll may bring credit,
+// or a later one if the receiver is about to read. A request for permission costs more than these
+// messages do, at both ends: a message that comes by permission is not whole when it is matched,
+// and ends the batch of an Inbox. Others have the engine between the polls, and may close it. The
+// caller is then no longer inside.
 func (d *Direct) awaitRoom(m *vni.StraightSend, messages [][]byte) (n int, held, inside bool) {
 	pause := d.turns.Pause()
 	defer pause.End()
@@ -216,8 +222,8 @@ func (d *Direct) Receive(r *vni.StraightReceive) bool {
 	return ok
 }
 
-// behindPolls is how many polls a receive does to have the commands read that stand before it. With contexts for all
-// of them, there may be more.
+// behindPolls is the number of polls in which a receive waits for the commands before it to be
+// read. If all contexts have commands, there may be more.
 const behindPolls = 4
 
 // Cancel implements vni.Straight.

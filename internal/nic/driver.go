@@ -9,31 +9,31 @@ import (
 	"github.com/weftnet/weft/internal/names"
 )
 
-// The driver's commands are the only way by which a process comes to a NIC and leaves it (QNIX-49). They are looked for
-// behind a poll's frames, before each process's commands and before each turn: between operations, where no operation holds on to
-// a process. Looking is one load.
+// A process joins and leaves a NIC only by the driver's commands (QNIX-49). The engine looks for
+// them after a poll's frames, before each process's commands and before each turn. These are
+// points between operations, where no operation uses a process. A look is one load.
 
 // ControlGeneration is the generation of slot 0, which has one process in each life of the NIC.
 const ControlGeneration = 1
 
-// noCommand is the position of no driver command.
+// noCommand means that there is no driver command.
 const noCommand = -1
 
-// driverQueue is the NIC's half of that queue (QNIX-51).
+// driverQueue is the NIC's half of the driver command queue (QNIX-51).
 type driverQueue struct {
 	*driver.NIC
 	other    *driver.Driver // the driver's half
-	executed int            // commands in this poll
-	news     bool           // a doorbell has rung in this poll, or a command was read
+	executed int            // commands executed in this poll
+	news     bool           // in this poll a doorbell has rung or a command was read
 }
 
-// Driver is the driver's half of the queue by which it tells the NIC of its processes. It may be used while the engine is
-// polled.
+// Driver returns the driver's half of the queue by which it tells the NIC of its processes. It may
+// be used while the engine is polled.
 func (e *Engine) Driver() *driver.Driver { return e.driver.other }
 
-// drive executes what the driver has asked for, at once and in its order.
+// drive executes the driver's commands at once and in their order.
 func (e *Engine) drive() {
-	if e.driver.Pending() { // a look is made for each message
+	if e.driver.Pending() { // this is checked for each message
 		e.driveSome()
 	}
 }
@@ -45,7 +45,7 @@ func (e *Engine) driveSome() {
 			return
 		}
 		e.driver.executed++
-		e.driver.news = true // if its doorbell does not ring now, there is room in the queue all the same
+		e.driver.news = true // even if its doorbell does not ring now, there is room in the queue
 		switch c.Code {
 		case driver.NewProcess:
 			e.newProcess(c, at)
@@ -66,8 +66,8 @@ func (e *Engine) answer(at int, r driver.Result) {
 	e.driver.news = true
 }
 
-// newProcess takes a process in (QNIX-62): its name is claimed, and its command queue is listened to. It is answered when
-// the name is its own (internal/names).
+// newProcess takes a process in (QNIX-62): it claims the name and listens to the command queue. It
+// is answered when the name is confirmed (internal/names).
 func (e *Engine) newProcess(c driver.Command, at int) {
 	if e.process(c.Index) != nil {
 		panic(fmt.Sprintf("nic: New_Process of %v at slot %d, where there is %v", c.Name, c.Index, e.procs.at(c.Index)))
@@ -86,7 +86,7 @@ func (e *Engine) newProcess(c driver.Command, at int) {
 	e.names.Claim(e.addressOf(p), p.name, e.driver.Entry(c.Index).Life)
 }
 
-// acceptable says why a process cannot be taken in, if it cannot.
+// acceptable returns why a process cannot be taken in, or nil.
 func (e *Engine) acceptable(c driver.Command) error {
 	switch {
 	case e.closed:
@@ -109,8 +109,8 @@ func (e *Engine) answerNew(p *process, r driver.Result) {
 	}
 }
 
-// deleteProcess lets a process go (leaving.go). When it is answered, the engine touches neither the process's VNI nor its
-// regions again.
+// deleteProcess removes a process (leaving.go). After the answer, the engine touches neither the
+// process's VNI nor its regions.
 func (e *Engine) deleteProcess(c driver.Command, at int) {
 	p := e.process(c.Index)
 	if p == nil { // its New_Process was refused
@@ -122,7 +122,7 @@ func (e *Engine) deleteProcess(c driver.Command, at int) {
 		return
 	}
 	p.deleteAt = at
-	if !p.gone { // else its name was refused, and its driver has not heard so
+	if !p.gone { // else its name was refused, and its driver does not know yet
 		e.vacate(p, ErrDeleted)
 	}
 }

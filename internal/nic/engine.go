@@ -1,6 +1,6 @@
-// Package nic is the NIC control program: it serves the virtual network interfaces of its host's processes, matches
-// messages, permits, schedules, and moves bytes between their memory and the link. It is a value: input and now in,
-// output out.
+// Package nic is the NIC control program: it serves the virtual network interfaces of its host's
+// processes, matches messages, permits, schedules, and moves bytes between their memory and the
+// link. An Engine is a value: its input and the time go in, its output comes out.
 //
 //	          process halves (VNIs)                                  other NICs
 //	commands │                 ▲ doorbells, completions          frames │        ▲ frames
@@ -12,11 +12,13 @@
 //	   send.go ──► sched.go ──► tx.go ──────────────────────────────┘ (one Endpoint a peer)
 //	                  └──► local.go (both processes are ours: one copy, no link)
 //
-// The phases of Poll stand in engine.go, one file each; the files in the order in which a message meets them. Besides:
-// process.go has the process table, driver.go how processes get into it, permission.go and credit.go the flow control,
-// put.go and get.go the regions, multicast.go and copies.go messages to several; nodes.go the other NICs, cancel.go the
-// withdrawal of operations. service.go is the engine as its services see it: internal/names, the tables of names and NICs,
-// internal/coll, the groups, internal/relay, messages to several, and internal/program, users' programs.
+// Poll, in engine.go, lists the phases and the file of each, in the order in which a message meets
+// them. The other files: process.go has the process table, and driver.go the commands by which
+// processes enter it. permission.go and credit.go have the flow control, put.go and get.go the
+// regions, multicast.go and copies.go messages to several receivers. nodes.go has the other NICs,
+// cancel.go the withdrawal of operations. service.go is the engine as its services see it. These
+// are internal/names (the tables of names and NICs), internal/coll (groups), internal/relay
+// (messages to several receivers) and internal/program (users' programs).
 package nic
 
 import (
@@ -43,38 +45,43 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Config is everything that an Engine is made from. The zero value of each field but ID and Link has a default.
+// Config holds the parameters of an Engine. A zero field has a default, except for ID, Link and
+// Secrets, and, with Security, Trust and WallSeconds.
 type Config struct {
 	ID          uint64         // of this NIC; not 0
 	Incarnation uint64         // larger in every life of this NIC
 	Secrets     *secret.Source // draws keys, session indices, cookies, first sequence numbers; required
-	Link        link.Driver    // the engine's alone
+	Link        link.Driver    // used by the engine alone
 
 	Security    *rel.Security              // nil: the link is plain
-	Trust       *trust.Policy              // says which NICs are believed, and what they may do; required with Security
+	Trust       *trust.Policy              // which NICs are trusted, and what they may do; required with Security
 	WallSeconds func(now clock.Time) int64 // the time of day in Unix seconds, for certificates; required with Security
 
-	ReceiveCapacity  uint64        // bytes of frames that may be under way to this NIC
-	UnreachableAfter time.Duration // silence after which a peer with anything pending is given up
-	FailureTimeout   time.Duration // silence after which a peer's names are forgotten; 0 = limits.FailureTimeout, or more if it takes more to be sure
-	AckDelay         time.Duration
-	ProbeEvery       time.Duration
+	ReceiveCapacity  uint64        // bytes of frames that may be in flight to this NIC
+	UnreachableAfter time.Duration // silence after which a peer is given up if anything is pending on it
+	// FailureTimeout is the silence after which a peer's names are forgotten. 0 means
+	// limits.FailureTimeout, or twice UnreachableAfter if that is longer.
+	FailureTimeout time.Duration
+	AckDelay       time.Duration
+	ProbeEvery     time.Duration
 
 	StagingBytes       int // per process, for unexpected messages
-	Requests           int // permission requests of this NIC that may stand open at one process; 0 = limits.RequestsPerSource
-	InitialCreditBytes int // what a sending NIC is handed of that at a time; -1 hands out none
+	Requests           int // permission requests of this NIC that may be open at one process; 0 = limits.RequestsPerSource
+	InitialCreditBytes int // what a sending NIC gets of StagingBytes at once; -1: nothing
 	MaxProcesses       int
 	Rooms              int      // segments of all processes that may await acknowledgement; 0 = limits.Rooms
-	RelaySaves         int      // bytes that a relay must save its source to be made; -1: whatever it saves
-	IdlePolls          int      // that find a process idle before its queue is listened to no more
+	RelaySaves         int      // bytes that a relay must save its source to be made; -1: always made
+	IdlePolls          int      // polls that find a process idle before its queue is no longer listened to
 	Position           Position // on the torus of the fabric, if it is one (QNIX-52)
-	Static             bool     // only NICs that AddNode named may open a pair with this one
+	Static             bool     // only NICs named by AddNode may open a pair with this one
 	Private            bool     // all NICs of the link are parts of one program, and have all roles
 
-	Belief // which words of other NICs about names and nodes are believed; Security and Trust give the defaults
+	// Belief says which information of other NICs about names and nodes is believed. Security and
+	// Trust give the defaults.
+	Belief
 
 	Clock    func() clock.Time // what programs read as CLOCK; nil: the time of the poll
-	Rung     func()            // called within Poll when a driver doorbell has rung, or driver commands were read; may be nil
+	Rung     func()            // called within Poll when a driver doorbell has rung or driver commands were read; may be nil
 	Counters vni.CounterPage   // where counts are published; may be zero
 	Faults   rel.Faults        // test hooks
 	Defect   mutate.Defect     // test hook
@@ -90,12 +97,12 @@ var (
 	ErrClosed     = errors.New("nic: closed")
 )
 
-// Engine is one NIC. It belongs to one goroutine at a time; internal/poller sees to that.
+// Engine is one NIC. It belongs to one goroutine at a time; internal/poller ensures that.
 type Engine struct {
 	cfg    Config
 	now    clock.Time
 	rel    *rel.Module
-	rng    *rand.Rand // of defects alone
+	rng    *rand.Rand // used by defects only
 	closed bool
 
 	procs      processTable
@@ -103,41 +110,41 @@ type Engine struct {
 	active     list[process]          // first level of the round robin (QNIX-35); idle processes are not in it
 	rung       []*process             // processes with a new doorbell or event in this poll
 	waiting    list[send]             // sends whose receiver's name is not known yet
-	names      names.Table            // every process of the fabric that we know
-	peers      peerTable              // every other NIC of the fabric that we know
+	names      names.Table            // the processes of the fabric that we know
+	peers      peerTable              // the other NICs of the fabric that we know
 	inbounds   freelist.List[inbound] // receive-table entries not in use
 	serves     freelist.List[send]    // sends that answer GETs, not in use
 	staging    stagingPool            // managed memory (QNIX-57)
 	grants     granter                // permissions waiting for room
 	turns      turns                  // processes that have something to send
 	detached   []Detached
-	leaving    list[process] // of which something is left
+	leaving    list[process] // processes that have gone, of which something is left
 	descs      [limits.Descriptors]vni.Descriptor
 	expiry     expiry // what waits for its time
 	groups     *coll.Table
 	multicasts freelist.List[multicast]
-	copies     freelist.List[send] // of multicasts, not in use
+	copies     freelist.List[send] // sends of multicasts, not in use
 	relays     *relay.Table
 	programs   *program.Table
 
-	resumed    list[process] // whose multicasts have copies to begin
+	resumed    list[process] // processes whose multicasts have more copies to start
 	refills    freelist.List[refill]
-	completion vni.Completion // under way to a process
+	completion vni.Completion // of the operation that is being completed
 
 	caps      link.Caps   // of the Link
-	out       rel.Flusher // the Link: to make it one for each frame costs a search for its methods
+	out       rel.Flusher // the Link; to convert it for each frame costs a search for its methods
 	early     earlyReturns
-	met       met      // what the straight way has taken out of the link and has yet to account for; see begin
-	holding   holding  // messages that wait for more of them
+	met       met      // the message that the straight way has taken out of the link and not accounted for yet; see begin
+	holding   holding  // held messages, which wait for more
 	told      bool     // the last poll had something to tell a process
 	counts    []uint64 // by vni.Counter
 	ways      [wayCount]uint64
-	placing   int       // bytes of the piece that Place was asked about last
-	publisher publisher // of counts
-	transit   transit   // what is on its way to others by this NIC, and what waits for processes to ask for it
+	placing   int       // bytes of the piece that Place was last asked about
+	publisher publisher // publishes the counts
+	transit   transit   // messages that are passed on to others, and messages that wait for a receive
 }
 
-// New returns an engine that has neither processes nor peers. It sends nothing before its first Poll.
+// New returns an engine without processes or peers. It sends nothing before its first Poll.
 func New(cfg Config) (*Engine, error) {
 	if cfg.ID == 0 {
 		return nil, errors.New("nic: Config.ID is 0, which is no NIC's")
@@ -158,7 +165,7 @@ func New(cfg Config) (*Engine, error) {
 	cfg.UnreachableAfter = cmp.Or(cfg.UnreachableAfter, limits.UnreachableAfter)
 	cfg.FailureTimeout = cmp.Or(cfg.FailureTimeout, max(limits.FailureTimeout, 2*cfg.UnreachableAfter))
 	cfg.AckDelay = cmp.Or(cfg.AckDelay, limits.AckDelay)
-	cfg.ProbeEvery = cmp.Or(cfg.ProbeEvery, min(limits.ProbeEvery, cfg.UnreachableAfter/8)) // so that one probe may be lost, or two
+	cfg.ProbeEvery = cmp.Or(cfg.ProbeEvery, min(limits.ProbeEvery, cfg.UnreachableAfter/8)) // one probe may be lost, or two
 	cfg.StagingBytes = cmp.Or(cfg.StagingBytes, limits.StagingBytes)
 	cfg.Requests = cmp.Or(cfg.Requests, limits.RequestsPerSource)
 	cfg.MaxProcesses = cmp.Or(cfg.MaxProcesses, limits.DefaultProcesses)
@@ -199,7 +206,7 @@ func New(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// rel is the part of the configuration that rel needs.
+// rel returns the configuration of the rel.Module.
 func (cfg *Config) rel(caps link.Caps) rel.Config {
 	p := cfg.Link.Properties()
 	return rel.Config{
@@ -215,45 +222,47 @@ func (cfg *Config) rel(caps link.Caps) rel.Config {
 	}
 }
 
-// ID is this NIC's id.
+// ID returns this NIC's id.
 func (e *Engine) ID() uint64 { return e.cfg.ID }
 
-// Poll is the control program's one loop body. It takes in what the link and the processes have brought, moves what can
-// be moved, and returns how much it did, and when it has to be called again though nothing comes in from outside:
-// at once (≤ now) while work is left over from a full batch, Never when it waits for nothing.
+// Poll is the whole loop body of the control program. It takes in the input of the link and the
+// processes, and moves all data that can move. It returns how much it did, and when it must be
+// called again if nothing comes in from outside. That time is at once (≤ now) if a full batch has
+// left work over, and Never if the engine waits for nothing.
 //
-// It must be called again soon after a frame arrives, a process or the driver posts a command, or Ring.
+// It must be called again soon after a frame arrives, after a process or the driver posts a
+// command, or after Ring.
 func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 	now = e.beginAt(now)
 	held := e.holding.end()
 	e.driver.executed = 0
 	if e.closed {
-		e.drive() // processes still go
+		e.drive() // processes still leave
 		e.runLeaving()
 		e.wake()
 		return e.driver.executed, clock.Never
 	}
-	datagrams := e.rel.SendDatagrams(now, e.out)    //    what processes have posted to leave with this poll need not wait for the rest of it
+	datagrams := e.rel.SendDatagrams(now, e.out)    //    datagrams that processes have posted need not wait for the rest of this poll
 	e.drive()                                       // 1. driver.go: processes come and go, here and in 2, 3 and 5
-	left := e.runLeaving()                          //    leaving.go: those that go, a little at a time
+	left := e.runLeaving()                          //    leaving.go: remove leaving processes, a little at a time
 	e.expire()                                      //    nodes.go: what has waited long enough, or for a name
-	e.resume()                                      //    copies.go: multicasts that have more to begin
-	commands, more := e.drainCommands()             // 2. commands in, behind those that have waited: command.go
-	e.early.served = false                          //    what else ended, here or in a poll before, was not brought by a frame
-	frames, linkNext := e.cfg.Link.Poll(now, e.rel) // 3. frames in, which so find the receives: rel, then rx.go
+	e.resume()                                      //    copies.go: multicasts that have more copies to start
+	commands, more := e.drainCommands()             // 2. commands in, after those that have waited: command.go
+	e.early.served = false                          //    operations that ended before were not ended by a frame
+	frames, linkNext := e.cfg.Link.Poll(now, e.rel) // 3. frames in, which now find the receives: rel, then rx.go
 	if e.returnEarly(frames, commands+held) {
 		return frames + e.driver.executed + left + datagrams, e.soon()
 	}
 	e.drive()
-	e.groups.Run()                //    internal/coll: what members of groups here tell one another
-	judged := e.judgeDepartures() // departing.go: what guards of processes have to judge
+	e.groups.Run()                //    internal/coll: news between members of groups here
+	judged := e.judgeDepartures() // departing.go: sends that guards of processes have to judge
 	e.grants.run(e)               // 4. permission.go: permissions out
 	turns := e.schedule()         // 5. sched.go, tx.go: messages out
 	programs := 0
 	if e.programs.Pending() > 0 {
 		programs = e.programs.Run(frames + commands + held + turns) // internal/program: users' programs
 	}
-	e.throwOut()                                    //    process.go: processes that have done what they may not
+	e.throwOut()                                    //    process.go: processes that have broken the rules
 	segments, relNext := e.rel.Progress(now, e.out) // 6. segments, acknowledgements, retransmissions out
 	e.cfg.Link.Flush(now)                           // 7. frames out
 	e.wake()                                        // 8. doorbells have been rung: wake the sleepers
@@ -270,25 +279,30 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 	return work, next
 }
 
-// unfinished reports whether there is something for the next Poll to do at once.
+// unfinished reports whether the next Poll has something to do at once.
 func (e *Engine) unfinished() bool {
 	return e.turns.ready.n > 0 || e.expiry.departures.unjudged.n > 0 || e.names.Changed() || e.resumed.n > 0 || e.leaving.n > 0 || e.groups.Unfinished() || e.programs.Pending() > 0 || e.untold()
 }
 
-// earlyReturns lets polls return early (USNIC-38): all else waits for the next poll, which is due at once.
+// earlyReturns lets polls return early (USNIC-38): all other work waits for the next poll, which
+// is due at once.
 type earlyReturns struct {
-	served bool // a frame of this poll has finished a direct receive, or a send, of an embedded caller
-	inRow  int  // polls that have returned early, one after another
+	served bool // a frame of this poll has finished a direct receive or a send of an embedded caller
+	inRow  int  // consecutive polls that have returned early
 }
 
-// mostEarly is how many polls in a row may return early: timers and acknowledgements wait for some microseconds.
+// mostEarly is how many consecutive polls may return early: timers and acknowledgements wait for
+// some microseconds.
 const mostEarly = 8
 
-// mostFramesEarly is how many frames such a poll may have brought: those of one message of some kilobytes. The caller answers a message, and its acknowledgement
-// goes along with the answer, or the caller's next message with that of the one that has ended. A stream is acknowledged by each poll.
+// mostFramesEarly is how many frames a poll may have brought that returns early: those of one
+// message of some kilobytes. The caller answers a message, and the acknowledgement travels with
+// the answer. If a send has ended, the acknowledgement of its answer travels with the caller's
+// next message. A stream is acknowledged by each poll.
 const mostFramesEarly = 8
 
-// returnEarly reports whether Poll may return now: its few frames completed an embedded caller's receive, or its send, and it had nothing else to do.
+// returnEarly reports whether Poll may return now: its few frames have completed an embedded
+// caller's receive or send, and it had nothing else to do.
 func (e *Engine) returnEarly(frames, asked int) bool {
 	h := &e.early
 	if !h.served || frames == 0 || frames > mostFramesEarly || asked > 0 || e.turns.ready.n > 0 || h.inRow == mostEarly {
@@ -302,7 +316,8 @@ func (e *Engine) returnEarly(frames, asked int) bool {
 	return true
 }
 
-// soon is when a poll that returned early must be followed by another: at once, for all that it has left.
+// soon returns when the next poll must follow one that returned early: at once, for the work that
+// it has left.
 func (e *Engine) soon() clock.Time {
 	if e.cfg.Defect == mutate.EarlyLeaves {
 		return clock.Never
@@ -310,7 +325,7 @@ func (e *Engine) soon() clock.Time {
 	return e.now
 }
 
-// wake tells the sleeping among the processes that something has happened to them, once each, and the driver.
+// wake wakes each sleeping process to which something has happened, once, and the driver.
 func (e *Engine) wake() {
 	if e.driver.news && e.cfg.Rung != nil {
 		e.cfg.Rung()
@@ -336,11 +351,13 @@ func (e *Engine) wake() {
 // Told reports whether the last Poll had something to tell a process.
 func (e *Engine) Told() bool { return e.told }
 
-// Answered counts the messages that programs have handled: they are answered by the NIC, so that no process waits for the next one.
+// Answered returns the number of messages that programs have handled. The NIC answers these, so no
+// process waits for the next one.
 func (e *Engine) Answered() uint64 { return e.counts[vni.NICProgramMessages] }
 
-// WaitsAt is the processor at which the only process whose queue is listened to waits awake, as it says itself; -1 if that is not
-// known, it does not, or there are several.
+// WaitsAt returns the processor at which a process waits awake, as the process says itself. It
+// returns -1 unless exactly one process's queue is listened to and that process waits awake at a
+// known processor.
 func (e *Engine) WaitsAt() int {
 	if e.active.n != 1 {
 		return -1
@@ -348,7 +365,7 @@ func (e *Engine) WaitsAt() int {
 	return e.active.front().vni.WaitsAt()
 }
 
-// ring notes that p has something new to see. wake does the rest at the end of the poll.
+// ring notes that p has something new to look at. wake does the rest at the end of the poll.
 func (e *Engine) ring(p *process) {
 	if !p.rung {
 		p.rung = true
@@ -356,8 +373,8 @@ func (e *Engine) ring(p *process) {
 	}
 }
 
-// Ring says that the process at slot has posted a command though the NIC no longer listened to its queue. The next Poll
-// looks there again (decision 11).
+// Ring says that the process at slot has posted a command while the NIC did not listen to its
+// queue. The next Poll looks there again (decision 11).
 func (e *Engine) Ring(slot uint16) {
 	e.begin()
 	if p := e.process(slot); p != nil && p.served() {
@@ -366,7 +383,8 @@ func (e *Engine) Ring(slot uint16) {
 	}
 }
 
-// RingAll is Ring for every process: a caller in the same address space need not say for which it rings.
+// RingAll calls Ring for every process: a caller in the same address space need not say which
+// process has posted.
 func (e *Engine) RingAll() {
 	e.begin()
 	for p := range e.procs.all {
@@ -376,20 +394,22 @@ func (e *Engine) RingAll() {
 	}
 }
 
-// Listening reports whether some process's queue is looked at by every poll, so that its posts do not ring, or messages are
-// held that no process rings for.
+// Listening reports whether polls are needed without a Ring. Either every poll looks at some
+// process's queue, so that posts to it do not ring, or messages are held for which no process
+// rings.
 func (e *Engine) Listening() bool {
 	return e.active.n > 0 || e.holding.recent(e.now)
 }
 
-// Close takes leave of every peer, so that they need not find out. The engine does nothing afterwards.
+// Close says goodbye to every peer, so that the peers need not detect the loss. The engine does
+// nothing afterwards.
 func (e *Engine) Close(now clock.Time) {
 	now = e.beginAt(now)
 	if e.closed {
 		return
 	}
 	for p := range e.procs.all {
-		if !p.gone { // one that has gone is answered when nothing is left of it
+		if !p.gone { // one that has gone is answered when nothing of it is left
 			e.answerNew(p, driver.Result{Err: ErrClosed})
 			p.vni.SetGone(vni.StatusNICGone)
 			e.ring(p)
@@ -403,7 +423,7 @@ func (e *Engine) Close(now clock.Time) {
 	e.closed = true
 }
 
-// handler gives rel's upcalls their own method set, so that they are not part of Engine's.
+// handler gives rel's upcalls their own method set, so that they are no methods of Engine.
 type handler Engine
 
 func (h *handler) engine() *Engine { return (*Engine)(h) }

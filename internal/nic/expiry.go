@@ -7,19 +7,20 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// expiry is what waits for its time in the engine: receives that end then, and the times at which services asked to be called.
+// expiry holds what waits for its time in the engine: receives that end then, and the times at
+// which services asked to be called.
 type expiry struct {
-	next       clock.Time    // not later than any of these times
-	doomed     list[receive] // of processes that have gone, by when they end
-	short      list[send]    // runs that wait for credit, by when they end
-	recalled   list[receive] // cancelled when their messages were on their way, by when they end
+	next       clock.Time    // no later than any of these times
+	doomed     list[receive] // from processes that have gone, ordered by when they end
+	short      list[send]    // runs that wait for credit, ordered by when they end
+	recalled   list[receive] // receives cancelled while their messages were on their way, ordered by when they end
 	departures departures    // sends that a guard delays, or has yet to judge
 }
 
-// at has the engine look at t or earlier.
+// at makes the engine look at t or earlier.
 func (x *expiry) at(t clock.Time) { x.next = clock.Min(x.next, t) }
 
-// due reports whether there is something to look at. Whatever is not over then says so again by at.
+// due reports whether it is time to look. Each entry whose time has not come must call at again.
 func (x *expiry) due(now clock.Time) bool {
 	if now < x.next {
 		return false
@@ -28,7 +29,7 @@ func (x *expiry) due(now clock.Time) bool {
 	return true
 }
 
-// doom ends a receive at a time, unless its message comes before.
+// doom ends a receive at a time, unless its message arrives before.
 func (x *expiry) doom(r *receive, at clock.Time) {
 	if r.grave.in != nil {
 		return
@@ -42,8 +43,8 @@ func (x *expiry) doom(r *receive, at clock.Time) {
 	x.at(at)
 }
 
-// recall gives the message of a cancelled receive some time to come. It is not as much as it likes: its sender may be slow, or
-// stopped in the middle of describing it, and the process waits for its answer.
+// recall gives the message of a cancelled receive a limited time to arrive. Its sender may be
+// slow, or may have stopped in the middle of describing it, and the process waits for its answer.
 func (x *expiry) recall(r *receive, now clock.Time) {
 	if r.recalled.in != nil {
 		return
@@ -53,7 +54,8 @@ func (x *expiry) recall(r *receive, now clock.Time) {
 	x.at(r.recallEnd)
 }
 
-// over takes those off l whose time has come, when of each, one after the other. The first says when it is l's turn.
+// over takes the elements off l whose time has come, one after the other; when returns the time of
+// an element. The first element left sets the time of the next look.
 func over[T any](x *expiry, l *list[T], now clock.Time, when func(*T) clock.Time) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		for v := l.front(); v != nil; v = l.front() {

@@ -5,8 +5,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// fragTable finds what belongs to an active fragment of a pair (USNIC-37): slot = id mod 2048. It grows to the highest
-// slot in use, which stays low, since ids are given out last in, first out.
+// fragTable finds the state of an active fragment of a pair (USNIC-37): slot = id mod 2048. It
+// grows to the highest slot in use, which stays low, since ids are given out last in, first out.
 type fragTable[T any] struct {
 	ids  []wire.FragmentID
 	vals []*T
@@ -21,7 +21,8 @@ func (t *fragTable[T]) get(id wire.FragmentID) *T {
 	return nil
 }
 
-// set puts v at id. It returns false when the slot is that of a later fragment; see older for an earlier one.
+// set puts v at id. It returns false if the slot belongs to a later fragment; see older for an
+// earlier one.
 func (t *fragTable[T]) set(id wire.FragmentID, v *T) bool {
 	i := int(id % limits.ActiveFragments)
 	for i >= len(t.ids) {
@@ -36,8 +37,8 @@ func (t *fragTable[T]) set(id wire.FragmentID, v *T) bool {
 	return true
 }
 
-// older returns the fragment that has the slot of id, if its own id is an earlier one. The peer uses a slot again when it
-// has ended the fragment before: what tells us of that end is late.
+// older returns the fragment in the slot of id, if its own id is an earlier one. The peer reuses a
+// slot when it has ended the fragment before, so our news of that end is late.
 func (t *fragTable[T]) older(id wire.FragmentID) *T {
 	i := int(id % limits.ActiveFragments)
 	if i < len(t.ids) && t.ids[i] != 0 && int32(id-t.ids[i]) > 0 {

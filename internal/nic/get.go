@@ -6,10 +6,11 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A GET reads from a region of another process: the NIC there answers it without a trip up to the process, which is
-// what the notes wish for (USNIC-54). The asker also permits, since it knows the memory in which the bytes arrive.
+// A GET reads from a region of another process: the NIC there answers it without involving the
+// process, as the notes wish (USNIC-54). The asking NIC also gives the permission, since it knows
+// the memory in which the bytes arrive.
 
-// sendGet asks for the bytes.
+// sendGet sends the request for the bytes.
 func (e *Engine) sendGet(s *send) {
 	pr := s.dest.peer
 	b := e.beginFragment(s, wire.GetLen)
@@ -25,7 +26,7 @@ func (e *Engine) sendGet(s *send) {
 		panic("nic: a fragment id of ours names a GET that has ended")
 	}
 	s.inb = inb
-	s.released, s.accept = true, true // with nothing to get, an Accept is the answer
+	s.released, s.accept = true, true // if there is nothing to get, an Accept is the answer
 	e.enveloped(s)
 	e.countMemory(s)
 	e.settle(s)
@@ -35,7 +36,7 @@ func (e *Engine) sendGet(s *send) {
 	e.grants.add(e, inb)
 }
 
-// finishGet completes a GET whose last byte has come.
+// finishGet completes a GET whose last byte has arrived.
 func (e *Engine) finishGet(inb *inbound) {
 	s := inb.local
 	s.inb = nil
@@ -43,8 +44,8 @@ func (e *Engine) finishGet(inb *inbound) {
 	e.completeSend(s, vni.StatusOK)
 }
 
-// getRecord takes a GET of a peer: its answer joins the sends of the process that owns the region, which pays for it
-// with its turns.
+// getRecord handles a GET of a peer. The answer joins the sends of the process that owns the
+// region, and uses its turns.
 func (e *Engine) getRecord(pr *peer, r wire.Record) {
 	id, limit, m := r.Get()
 	p := e.process(m.Slot)
@@ -67,7 +68,7 @@ func (e *Engine) getRecord(pr *peer, r wire.Record) {
 	if old := pr.serving.older(id); old != nil { // the asker has given it up, and its Refuse is late
 		e.dropServe(old)
 	}
-	if !pr.serving.set(id, s) { // it is this one that has been given up
+	if !pr.serving.set(id, s) { // the asker has given this one up
 		e.serves.Give(s)
 		return
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A caller gives a call up when its context ends. Its NIC then tells the receiver's NIC, once, in a record that is sent for
-// nothing else:
+// A caller gives a call up when its context ends. Its NIC then tells the receiver's NIC once, in a
+// record sent for this alone:
 //
 //	caller's NIC                                         receiver's NIC
 //	─ call, number 7, token t ─────────────────────────► 7 is matched
@@ -16,37 +16,40 @@ import (
 //	─ Withdraw, fragment 0, number 7, token t ─────────► 7 has not come: it is passed over, and no process receives it
 //	                                                     7 has come: t is noted, and a reply to it fails with StatusCancelled
 //
-// A reply that leaves before the Withdraw arrives finds no receive, and the caller's NIC drops it. Between two processes of one NIC
-// there is no such gap: the reply looks for its receive at once.
+// A reply that leaves before the Withdraw arrives finds no receive, and the caller's NIC drops it.
+// Between two processes of one NIC there is no such gap: the reply looks for its receive at once.
 
 // leftCall is a call whose envelope has left for another NIC.
 type leftCall struct {
-	dest   *dest // nil: none has
+	dest   *dest // nil: no call has left
 	number uint32
 	cost   uint64 // credit, in bytes
 }
 
-// givenUpCall names a call of a process of a peer.
+// givenUpCall identifies a call of a process of a peer.
 type givenUpCall struct {
 	slot  uint16
 	gen   uint32
 	token uint32
 }
 
-// givenUpCalls are the newest calls of one peer to one process that were given up. The ring holds them in the order of their news. A call whose
-// token is in use again is in the ring, but no longer in places.
+// givenUpCalls holds the newest calls of one peer to one process that were given up. The ring
+// holds them in the order in which they were noted. A call whose token is in use again is in the
+// ring, but no longer in places.
 type givenUpCalls struct {
 	places map[givenUpCall]int
 	ring   []givenUpCall // grows to limits.CallsGivenUp
-	next   int           // the place of the next one, when the ring is full
+	next   int           // place of the next one once the ring is full
 }
 
-// givesUpCall reports whether a Withdraw is about a call that has left whole: its message may have come.
+// givesUpCall reports whether a Withdraw is about a call that has left whole: its message may have
+// arrived.
 func givesUpCall(id wire.FragmentID, env *wire.Envelope) bool {
 	return id == 0 && env.Token&callToken != 0 && env.Flags&wire.FlagReply == 0
 }
 
-// expectCall joins the receive of a reply to the send of its call, which the process posts next in the context that the token names.
+// expectCall links the receive of a reply to the send of its call. The process posts that send
+// next, in the context that the token names.
 func (e *Engine) expectCall(r *receive) {
 	r.called, r.calledAt = vni.Name{}, vni.Address{}
 	if s := r.p.sendAt(int(r.tags.Tag() & 0xffff)); s != nil && r.state == recvPosted && !r.tags.Any() {
@@ -59,14 +62,15 @@ func (s *send) awaitedBy(r *receive) bool {
 	return r.state == recvPosted && r.reply && r.tags.Tag() == uint64(s.env.Token)
 }
 
-// calls tells the receive of the reply whom the process calls.
+// calls tells the receive of the reply which process is called.
 func (s *send) calls(at vni.Address) {
 	if r := s.answer; r != nil && s.awaitedBy(r) {
 		r.called, r.calledAt = s.name, at
 	}
 }
 
-// called notes, for the receive of its reply, that the envelope of a call has left, on so much credit.
+// called notes, for the receive of its reply, that the envelope of a call has left, and the credit
+// that it used.
 func (s *send) called(cost uint64) {
 	if r := s.answer; r != nil && s.awaitedBy(r) {
 		r.call = leftCall{s.dest, s.env.Number, cost}
@@ -91,7 +95,7 @@ func (e *Engine) tellGivenUp(r *receive) {
 	e.counts[vni.NICCallsGivenUp]++
 }
 
-// noteGivenUp notes that the sender of a call, which has come, waits no longer.
+// noteGivenUp notes that the sender of a call that has arrived no longer waits.
 func (e *Engine) noteGivenUp(src *source, token uint32) {
 	c, p := src.credit, src.p
 	if c.givenUp == nil {
@@ -99,7 +103,7 @@ func (e *Engine) noteGivenUp(src *source, token uint32) {
 	}
 	g, k := c.givenUp, givenUpCall{src.key.slot, src.key.gen, token}
 	if _, known := g.places[k]; known || c.pr.givenUp >= limits.CallsGivenUpPerPeer && len(g.places) < limits.CallsGivenUp {
-		return // a reply is sent then, and the caller's NIC discards it
+		return // a reply is then sent, and the caller's NIC discards it
 	}
 	p.givenUp++
 	c.pr.givenUp++
@@ -125,7 +129,7 @@ func (p *process) replaceGivenUp(c *credit, k givenUpCall) {
 	g.next = (g.next + 1) % len(g.ring)
 }
 
-// count is how many there are.
+// count returns the number of calls.
 func (g *givenUpCalls) count() int {
 	if g == nil {
 		return 0
@@ -157,7 +161,7 @@ func (p *process) forgetAllGivenUp(c *credit) {
 	delete(p.gaveUp, c.pr)
 }
 
-// callerGaveUp reports whether the process at d has given up the call that it calls token.
+// callerGaveUp reports whether the process at d has given up its call with this token.
 func (e *Engine) callerGaveUp(p *process, d *dest, token uint64) bool {
 	c := p.gaveUp[d.peer]
 	if c == nil {

@@ -7,11 +7,12 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Processes end. Sends to one that has gone end at once. Receives from it end too, but if it was another NIC's only after
-// a grace: its last messages may come after the news of its end, since records overtake one another.
+// Processes end. Sends to a process that has gone end at once. So do receives from it if it was on
+// this NIC. If it was on another NIC, they end after a grace: its last messages may arrive after
+// the news of its end, since records overtake one another.
 
-// processGone ends what our processes have under way with one that has gone. named says that it had its name, not merely
-// a claim to it: then receives from that name end too.
+// processGone ends what our processes have in progress with a process that has gone. named says
+// that it had its name, and not only a claim to it; receives from that name then end too.
 func (e *Engine) processGone(k vni.Address, name vni.Name, named bool) {
 	at := e.now
 	if k.NIC != e.cfg.ID {
@@ -38,8 +39,9 @@ func (e *Engine) processGone(k vni.Address, name vni.Name, named bool) {
 	e.bury()
 }
 
-// tellGone tells p once that a process has gone which it has sent to (d), or received from (src), or both, whether the news comes by the
-// tables or by the refusal of a send, which may be first.
+// tellGone tells p once that a process has gone to which it has sent (d) or from which it has
+// received (src), or both. The news may come by the tables or by the refusal of a send, which may
+// be first.
 func (e *Engine) tellGone(p *process, k vni.Address, d *dest, src *source) {
 	told := d != nil && d.over || src != nil && src.over
 	if d != nil {
@@ -70,8 +72,8 @@ func (e *Engine) endDest(p *process, d *dest) {
 	e.forgetDest(p, d)
 }
 
-// bury ends the doomed receives whose time has come. One whose message is coming in waits on, as if it had met it: the rest comes, or the session
-// ends.
+// bury ends the doomed receives whose time has come. A receive whose message is arriving continues
+// to wait, as if it had been matched: the rest arrives, or the session ends.
 func (e *Engine) bury() {
 	for r := range over(&e.expiry, &e.expiry.doomed, e.now, func(r *receive) clock.Time { return r.endAt }) {
 		if r.p.comesFor(r) {
@@ -82,7 +84,8 @@ func (e *Engine) bury() {
 	}
 }
 
-// comesFor reports whether a message that r wants is parked only since another, or the rest of it, is coming in.
+// comesFor reports whether a message that r wants is parked only because another message, or the
+// rest of it, is arriving.
 func (p *process) comesFor(r *receive) bool {
 	for _, src := range p.sources { // order does not matter
 		first := src.early.front()

@@ -9,8 +9,9 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// An inbound is a message that comes, or has come, for a process: the NIC-made entry of the receive table (QNIX-44,
-// QNIX-47). A PUT into a region and the bytes of a GET are inbounds too, without matching.
+// An inbound is a message that arrives, or has arrived, for a process: the entry of the receive
+// table that the NIC makes (QNIX-44, QNIX-47). A PUT into a region and the bytes of a GET are
+// inbounds too, but they are not matched.
 type inboundKind uint8
 
 const (
@@ -29,35 +30,35 @@ type inbound struct {
 	charged  int          // bytes of its receiver's staging that it uses, if not on credit
 	onCredit bool         // it uses its sender's credit until it is matched
 	at       clock.Time   // when it began to wait for a receive
-	done     bool         // all its bytes are here
+	done     bool         // all its bytes have arrived
 	accepted bool         // its sender has been told so, if it wants to know
-	passed   bool         // the filter of its receiver, if there is one
-	watch    rel.Watching // its peer, since bytes are due
+	passed   bool         // it has passed the filter of its receiver, if there is one
+	watch    rel.Watching // watches its peer while bytes are due
 
-	ticket uint64  // by which a probe has told of it; 0: none has
+	ticket uint64  // by which a probe has reported it; 0: none has
 	src    *source // nil for PUT and GET
 	peer   *peer   // nil if the sender is local
 	env    wire.Envelope
-	id     wire.FragmentID // 0 when it has come whole
+	id     wire.FragmentID // 0 when it has arrived whole
 	length uint64
 	got    uint64
 	limit  uint64 // bytes permitted so far
 	ready  uint64 // bytes that its sender's NIC has, and can send when they are permitted
 
-	owes      uint64 // bytes of them that have not come
-	hopeful   uint64 // of those: not written off, if writeOffs is its peer's
+	owes      uint64 // permitted bytes that have not arrived
+	hopeful   uint64 // bytes of owes that are not written off, if writeOffs is its peer's
 	writeOffs uint32
 
-	staging []byte   // where the bytes are until it is matched, or there is a place for all of them
-	foreign bool     // staging is not of the NIC's pool: the message was in a ring, or on its way there, and was put back
-	counted bool     // as received, before it was given back
-	kept    uint64   // bytes of it that are in a foreign staging at last, if it was cut short
-	drained uint64   // bytes of them that have gone on to a stretch
-	parts   [][]byte // where they go then
+	staging []byte   // holds the bytes until it is matched, or until there is a place for all of them
+	foreign bool     // staging is not from the NIC's pool: the message was in a ring, or on its way there, and was put back
+	counted bool     // as received, before it was put back
+	kept    uint64   // bytes of it that a foreign staging holds in the end, if it was cut short
+	drained uint64   // bytes of staging that were copied to a stretch
+	parts   [][]byte // memory of the bytes after that
 	one     [1][]byte
-	recv    *receive                 // that it is matched with
-	piles   [pileKinds]node[inbound] // in those of process.stray
-	local   *send                    // that it comes from, or, of a GET, that asked for it
+	recv    *receive                 // the matched receive
+	piles   [pileKinds]node[inbound] // its nodes in the piles of process.stray
+	local   *send                    // the send that it comes from, or the send of a GET
 }
 
 func (e *Engine) newInbound(src *source, env *wire.Envelope, kind inboundKind, length uint64) *inbound {
@@ -71,9 +72,9 @@ func (e *Engine) newInbound(src *source, env *wire.Envelope, kind inboundKind, l
 	return inb
 }
 
-// enter makes an inbound known by the id of its fragment. An older fragment in its place has been given up by its sender,
-// whose Withdraw is late. If enter returns false it is the other way round: a newer one has the place, so this one has
-// been given up.
+// enter makes an inbound known by the id of its fragment. If an older fragment has the slot, its
+// sender has given it up and the Withdraw is late. If enter returns false, a newer fragment has
+// the slot, so this one has been given up.
 func (e *Engine) enter(inb *inbound, pr *peer, id wire.FragmentID) bool {
 	if old := pr.in.older(id); old != nil {
 		e.abort(old)
@@ -95,8 +96,8 @@ func (e *Engine) void(inb *inbound) {
 	}
 }
 
-// passOver has the number of a message passed over that was given up before it came, if its NIC may have one more such
-// number parked.
+// passOver passes over the number of a message that was given up before it arrived, if its NIC may
+// have one more such number parked.
 func (e *Engine) passOver(inb *inbound) {
 	if !inb.src.mayVoid() {
 		e.freeInbound(inb)
@@ -106,15 +107,15 @@ func (e *Engine) passOver(inb *inbound) {
 	e.arrive(inb)
 }
 
-// expect has the peer probed until all bytes of an inbound are here: nothing else may be pending on it, and if it dies
-// the inbound must end (decision 7).
+// expect has its peer probed until all bytes of an inbound have arrived: nothing else may be
+// pending on the peer, and if it dies, the inbound must end (decision 7).
 func (e *Engine) expect(inb *inbound) {
 	if !inb.done && inb.peer != nil {
 		inb.watch.On(inb.peer.ep)
 	}
 }
 
-// freeInbound lets go of all that an inbound holds.
+// freeInbound releases an inbound and everything that it holds.
 func (e *Engine) freeInbound(inb *inbound) {
 	if inb.piled() {
 		inb.src.p.stray.remove(inb)
@@ -138,7 +139,7 @@ func (e *Engine) freeInbound(inb *inbound) {
 	e.inbounds.Give(inb)
 }
 
-// unstage gives back the staging memory of an inbound and what it was charged to.
+// unstage gives back the staging memory of an inbound, and the credit or quota that it uses.
 func (e *Engine) unstage(inb *inbound) {
 	if inb.staging != nil {
 		if inb.foreign {
@@ -162,8 +163,8 @@ func (e *Engine) unstage(inb *inbound) {
 	}
 }
 
-// accept tells the sender of an inbound whose turn has come that this NIC has all of it (decision 6), and whether the receive that
-// it has met, if it has, keeps only the beginning.
+// accept tells the sender of an inbound whose turn has come that this NIC has all of it (decision
+// 6). It also tells whether only the beginning is kept, by the receive that it has met, if any.
 func (e *Engine) accept(inb *inbound, r *receive) {
 	if inb.peer != nil && !inb.accepted {
 		inb.accepted = true
@@ -171,7 +172,8 @@ func (e *Engine) accept(inb *inbound, r *receive) {
 	}
 }
 
-// offer gives an inbound whose turn it is to the receive that wants it, or keeps it until one does.
+// offer gives an inbound whose turn it is to the receive that wants it, or keeps it until there is
+// one.
 func (e *Engine) offer(inb *inbound) {
 	p := inb.src.p
 	if inb.kind == inboundVoid {
@@ -188,7 +190,7 @@ func (e *Engine) offer(inb *inbound) {
 		if e.packInbound(r, inb) {
 			return
 		}
-		if r.ring == nil { // which stays posted
+		if r.ring == nil { // a ring stays posted
 			r.node.remove()
 			r.watch.Off()
 		}
@@ -198,7 +200,7 @@ func (e *Engine) offer(inb *inbound) {
 		e.bind(inb, r)
 		return
 	}
-	if inb.env.Flags&wire.FlagReply != 0 { // the call has been given up: no receive will ever ask for its reply
+	if inb.env.Flags&wire.FlagReply != 0 { // the call was given up: no receive will ever ask for its reply
 		e.refuseInbound(inb, wire.ReasonCancelled)
 		return
 	}
@@ -222,7 +224,8 @@ func (e *Engine) offer(inb *inbound) {
 	}
 }
 
-// payload is the message, nil if it has not come whole. That of a process of this NIC still lies where the process can change it.
+// payload returns the message, or nil if it has not arrived whole. A message of a process of this
+// NIC still lies in memory that the process can change, so it counts as not arrived.
 func (inb *inbound) payload() []byte {
 	if inb.done {
 		return inb.staging
@@ -230,9 +233,10 @@ func (inb *inbound) payload() []byte {
 	return nil
 }
 
-// bind joins a message and the receive that it goes to. What has come already is copied out of staging, which is
-// dismissed; what still comes goes to its place directly (QNIX-48). The copy takes whatever staging has, pieces that
-// are missing too, since those will be written over in their place: no map of what has come is needed.
+// bind joins a message and the receive that it goes to. The bytes that have arrived are copied out
+// of staging, which is released; the rest goes to its place directly (QNIX-48). The copy takes
+// everything in staging, missing pieces included, since they will be written over in their place.
+// So no map of the arrived bytes is needed.
 func (e *Engine) bind(inb *inbound, r *receive) {
 	e.leaveLine(inb)
 	if r.ring != nil {
@@ -269,7 +273,7 @@ func (e *Engine) finish(inb *inbound) {
 	inb.done = true
 	inb.watch.Off()
 	if inb.peer != nil {
-		inb.peer.ep.AckNow() // its sender waits for this to have its memory back
+		inb.peer.ep.AckNow() // its sender waits for this to get its memory back
 	}
 	switch inb.kind {
 	case inboundPut:
@@ -297,7 +301,7 @@ func (e *Engine) finish(inb *inbound) {
 	}
 }
 
-// deliverInbound completes the receive of an inbound that is wholly in its memory.
+// deliverInbound completes the receive of an inbound whose bytes are all in the receive's memory.
 func (e *Engine) deliverInbound(inb *inbound) {
 	r := inb.recv
 	if !inb.counted {
@@ -311,8 +315,8 @@ func (e *Engine) deliverInbound(inb *inbound) {
 	e.freeInbound(inb)
 }
 
-// abort undoes an inbound that its sender gives up: its number is passed over, and a receive that it was matched with
-// waits again, in its old place.
+// abort undoes an inbound that its sender gives up. Its number is passed over, and the receive
+// that it was matched with waits again, in its old place.
 func (e *Engine) abort(inb *inbound) {
 	if inb.parked() {
 		if e.cfg.Defect == mutate.WithdrawKeepsNumber || !inb.src.mayVoid() {
@@ -331,7 +335,8 @@ func (e *Engine) abort(inb *inbound) {
 	e.loseInbound(inb)
 }
 
-// refuseInbound lets go of an inbound that will not be taken, and tells its sender so, if a send or a call can wait for that.
+// refuseInbound drops an inbound that is not wanted. It tells the sender if a send or a call can
+// wait for that.
 func (e *Engine) refuseInbound(inb *inbound, why wire.Reason) {
 	awaited := !inb.done || inb.env.Flags&wire.FlagAccept != 0 || inb.env.Flags&wire.FlagWhole != 0 && inb.env.Token != 0
 	switch {
@@ -346,8 +351,9 @@ func (e *Engine) refuseInbound(inb *inbound, why wire.Reason) {
 	e.freeInbound(inb)
 }
 
-// stageRequest permits a message into staging although no receive waits for it (QNIX-47), if it is short and there is room:
-// its sender has merely run out of credit. A long one waits; its round trip is little beside its transfer.
+// stageRequest permits a message into staging although no receive waits for it (QNIX-47), if it is
+// short and there is room: its sender has only run out of credit. A long message waits; its round
+// trip is short compared with its transfer.
 func (e *Engine) stageRequest(inb *inbound) {
 	if inb.length > limits.StagedMessage || !e.charge(inb, int(stagedCost(inb.length))) {
 		return
@@ -361,8 +367,8 @@ func (e *Engine) stageRequest(inb *inbound) {
 	e.grants.add(e, inb)
 }
 
-// permitNothing ends the transfer of an empty message: its request was all there is, and the permission of nothing
-// ends it at its sender.
+// permitNothing ends the transfer of an empty message. Its request was all there is, and a
+// permission of 0 bytes ends it at its sender.
 func (e *Engine) permitNothing(inb *inbound) {
 	e.permit(inb, 0)
 	e.finish(inb)

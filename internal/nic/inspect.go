@@ -10,13 +10,14 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Transport returns what the reliability layer has counted. It is live; copy it to keep it.
+// Transport returns the counts of the reliability layer. The result is live; copy it to keep it.
 func (e *Engine) Transport() *rel.Stats {
 	e.begin()
 	return e.rel.Stats()
 }
 
-// Session names the open session with a NIC, as both ends do; 0 if there is none.
+// Session returns the identifier of the open session with a NIC, the same on both ends; 0 if there
+// is none.
 func (e *Engine) Session(nic uint64) uint32 {
 	if pr := e.peerOf(nic); pr != nil {
 		return pr.ep.Session()
@@ -24,15 +25,17 @@ func (e *Engine) Session(nic uint64) uint32 {
 	return 0
 }
 
-// CreditAccount is the credit of one NIC for one process of another, as one of the two sees it.
+// CreditAccount is the credit of one NIC for one process of another, as one of the two NICs sees
+// it.
 type CreditAccount struct {
-	NIC     uint64 // the other one
-	Slot    uint16 // of the process, which is of the NIC that hands out
+	NIC     uint64 // the other NIC
+	Slot    uint16 // of the process, which is on the NIC that gives the credit
 	Gen     uint32
 	Unspent uint64 // bytes
 }
 
-// CreditGiven lists what other NICs have been told that they may send to processes of this one, and have not sent.
+// CreditGiven returns the credit that other NICs have been told of for processes of this one, and
+// have not spent.
 func (e *Engine) CreditGiven() (l []CreditAccount) {
 	e.begin()
 	for p := range e.procs.all {
@@ -43,8 +46,9 @@ func (e *Engine) CreditGiven() (l []CreditAccount) {
 	return l
 }
 
-// CreditHeld returns what this NIC may send to a process of another without asking. When no record is under way, the two
-// must agree: what the giver believes to be unspent and the holder does not know of is lost for ever.
+// CreditHeld returns the bytes that this NIC may send to a process of another without permission.
+// When no record is in flight, the two NICs must agree: credit that the giver counts as unspent
+// and the holder does not know of is lost for ever.
 func (e *Engine) CreditHeld(nic uint64, slot uint16, gen uint32) uint64 {
 	e.begin()
 	if pr := e.peerOf(nic); pr != nil {
@@ -55,7 +59,8 @@ func (e *Engine) CreditHeld(nic uint64, slot uint16, gen uint32) uint64 {
 	return 0
 }
 
-// limits says what is wrong with the permissions given, if anything: their sums, or the bound of what may be outstanding.
+// limits returns an error if the sums of the given permissions are wrong, or if more is
+// outstanding than the bound.
 func (g *granter) limits(e *Engine) error {
 	var sum, advance uint64
 	for _, pr := range e.peers.list {
@@ -71,7 +76,8 @@ func (g *granter) limits(e *Engine) error {
 	return nil
 }
 
-// Utter sends a peer a record as it is, right or wrong, so that simulated NICs can go bad. It reports whether it has gone.
+// Utter sends a peer a record unchecked, right or wrong, so that simulated NICs can misbehave. It
+// reports whether the record was sent.
 func (e *Engine) Utter(nic uint64, r wire.Record) bool {
 	e.begin()
 	pr := e.peerOf(nic)
@@ -82,14 +88,15 @@ func (e *Engine) Utter(nic uint64, r wire.Record) bool {
 	return b != nil && copy(b, r) > 0
 }
 
-// AlterRelays makes a simulated NIC a hostile relay. The NIC calls alter with each piece of a relay
-// body that it passes on for others, and its offset in the body. Nil makes the NIC honest again.
+// AlterRelays makes a simulated NIC a hostile relay. The NIC calls alter with each piece of a
+// relay body that it passes on for others, and its offset in the body. Nil makes the NIC honest
+// again.
 func (e *Engine) AlterRelays(alter func(piece []byte, offset int)) {
 	e.begin()
 	e.relays.Alter = alter
 }
 
-// Home is the NIC that confirms claims to a name, as this one sees the fabric.
+// Home returns the NIC that confirms claims to a name, as this NIC sees the fabric.
 func (e *Engine) Home(name vni.Name) (nic uint64) {
 	e.begin()
 	if home := e.names.Home(name); home != nil {

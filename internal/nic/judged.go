@@ -6,22 +6,26 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A filter that judges by the bytes, as programs do, must have them before the message is matched, and they must be those that the
-// receiver gets. So in front of such a filter a message of up to StagedMessage bytes has its turn when all of it is in the NIC's
-// own memory:
+// A filter that judges by the bytes, as programs do, must see them before the message is matched,
+// and the receiver must get the same bytes. So with such a filter, a message of up to
+// StagedMessage bytes has its turn when all of it is in the NIC's own memory:
 //
 //	in one piece from another NIC ─────────────────────────────► filter ─► matched
 //	in several, or asking for permission: parked ── all here ──► filter ─► matched
 //	of this NIC: copied; without room for that parked ─────────► filter ─► matched
 //
-// What is longer, and what its process describes piece by piece, is judged without its bytes.
+// A longer message, and one that its process describes piece by piece, is judged without its
+// bytes.
 //
-// Messages that are not asked for may have used up all staging of the receiver, and without a filter they would not keep out one that is.
-// So a message may overdraw the staging in its turn, before the line, if a posted receive wants it: it is then on its way through. One at a
-// time does, and the next when the process is within its quota again; so it takes no more than one short message beyond. If the receive has
-// gone when the message has been judged, it waits for another where it is.
+// Unexpected messages may have used up all staging of the receiver. Without a filter, they would
+// not keep out a message for which a receive is posted. So such a message may overdraw the staging
+// in its turn, before the line: it will leave the staging soon. Only one message overdraws it, and
+// the next when the process is within its quota again, so the quota is exceeded by at most one
+// short message. If the receive has gone when the message has been judged, the message stays in
+// staging and waits for another receive.
 
-// awaitsBytes reports whether a message whose turn it is must wait for its bytes. It sees to it that they come.
+// awaitsBytes reports whether a message whose turn it is must wait for its bytes. It makes sure
+// that they come.
 func (e *Engine) awaitsBytes(inb *inbound) bool {
 	if !inb.lacksBytes() {
 		return false
@@ -35,8 +39,8 @@ func (e *Engine) awaitsBytes(inb *inbound) bool {
 	return !inb.done
 }
 
-// lacksBytes reports whether a message has yet to come that has its turn as a whole: its sender counts it as sent, or its filter judges it by its
-// bytes.
+// lacksBytes reports whether bytes are missing of a message that has its turn as a whole: its
+// sender counts it as sent, or its filter judges it by its bytes.
 func (inb *inbound) lacksBytes() bool {
 	if inb.done || inb.kind == inboundVoid {
 		return false
@@ -48,13 +52,14 @@ func (inb *inbound) lacksBytes() bool {
 	return g != nil && g.bytes && inb.length <= limits.StagedMessage && (inb.local == nil || inb.local.refill == nil)
 }
 
-// overdraws reports whether a message that waits for its bytes may take staging that is not there.
+// overdraws reports whether a message that waits for its bytes may exceed the staging quota.
 func (e *Engine) overdraws(inb *inbound) bool {
 	p := inb.src.p
 	return inb.lacksBytes() && p.staged+p.credited <= e.cfg.StagingBytes && p.findPosted(inb.src, &inb.env) != nil
 }
 
-// overdrawer is the first in the line for the staging of p that may overdraw it, nil if none may.
+// overdrawer returns the first message in the line for the staging of p that may overdraw it, or
+// nil.
 func (e *Engine) overdrawer(p *process) *inbound {
 	if p.guard == nil || !p.guard.bytes || p.staged+p.credited > e.cfg.StagingBytes {
 		return nil
@@ -67,15 +72,17 @@ func (e *Engine) overdrawer(p *process) *inbound {
 	return nil
 }
 
-// overdraw stages one of the line, if one may overdraw the staging of p: a receive has been posted, or staging has been freed.
+// overdraw stages a message of the line that may overdraw the staging of p. It is called when a
+// receive has been posted or staging has been freed.
 func (e *Engine) overdraw(p *process) {
 	if inb := e.overdrawer(p); inb != nil {
 		e.stage(inb)
 	}
 }
 
-// judgeLocal copies a message of a process of this NIC and has it judged: its sender could change its own memory behind the filter's
-// back. It returns false if there is no room for the copy yet.
+// judgeLocal copies a message of a process of this NIC and judges the copy: the sender could
+// change its own memory after the filter has looked. It returns false if there is no room for the
+// copy yet.
 func (e *Engine) judgeLocal(inb *inbound) bool {
 	if inb.charged == 0 && !e.charge(inb, int(stagedCost(inb.length))) {
 		return false
@@ -96,7 +103,8 @@ func (e *Engine) judgeLocal(inb *inbound) bool {
 	return true
 }
 
-// bytesCame notes that all bytes of a message have come which may have waited for them in its turn.
+// bytesCame notes that all bytes of a message have arrived. The message may have waited for them
+// in its turn.
 func (e *Engine) bytesCame(inb *inbound) {
 	if inb.parked() {
 		e.release(inb.src)

@@ -9,21 +9,23 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// keptSend is a message of several frames that has left over a link that may lose it, by the straight way or with others in a run. The NIC keeps a copy until
-// all of it is acknowledged, so that its process has the memory back at once:
+// keptSend is a message of several frames that has left over a link that may lose it, by the
+// straight way or with others in a run. The NIC keeps a copy until all of it is acknowledged, so
+// its process gets the memory back at once:
 //
 //	keep ─► room for the payload, in transit memory ─► PostWhole: its pieces leave as Eagers ─► Released: all are acknowledged, or the session is over
 //
-// To copy so much takes less than a tenth of the round trip that a caller would wait for the acknowledgement. The process
-// may end meanwhile: the message has left. Since its send has succeeded, no message behind it may be delivered unless it is, too: each piece says
-// that the message has its turn as a whole (wire.FlagWhole).
+// The copy takes less than a tenth of the round trip in which a caller would wait for the
+// acknowledgement. The process may end meanwhile: the message has left. Since its send has
+// succeeded, no later message may be delivered unless this one is, too. So each piece says that
+// the message has its turn as a whole (wire.FlagWhole).
 type keptSend struct {
 	frag rel.Fragment
 	mem  [1][]byte
 	peer *peer
 }
 
-// transit is what is on its way to others: memory, the messages that are kept there, and the datagram that leaves.
+// transit holds data on its way to others: memory, the kept messages, and the outgoing datagram.
 type transit struct {
 	stagingPool
 	sends  freelist.List[keptSend]
@@ -31,8 +33,10 @@ type transit struct {
 	letter letterOut
 }
 
-// keep begins the copy of a message of n bytes from p to d that may leave so now, and counts it as having gone that way; nil if it may not. The caller writes the
-// payload, and has it leave. What fits a frame does not: it waits by a command, and is copied when its turn comes. Nor does one without bytes, which has no pieces.
+// keep starts the copy of a message of n bytes from p to d and counts it as sent by way. It
+// returns nil if the message may not leave now in this way. The caller writes the payload and
+// sends it. A message that fits a frame is not kept: it waits as a command, and is copied when its
+// turn comes. A message without bytes is not kept either, since it has no pieces.
 func (e *Engine) keep(p *process, d *dest, n int, tag uint64, way Way) *keptSend {
 	ep := d.peer.ep
 	fits := n <= limits.CopiedMessage && wire.FragLen+n <= ep.MaxRecord(wire.SpaceFor(n))
@@ -55,20 +59,20 @@ func (e *Engine) keep(p *process, d *dest, n int, tag uint64, way Way) *keptSend
 	return k
 }
 
-// address gives all pieces of a message their envelope.
+// address writes the envelope into all pieces of a message.
 func (k *keptSend) address(env *wire.Envelope) {
 	env.Flags |= wire.FlagWhole
 	wire.PutEager(k.frag.HeaderBuf[:], k.frag.ID, 0, k.frag.Length, env, 0)
 	k.frag.HeaderLen = wire.EagerLen
 }
 
-// envelope is that of all its pieces.
+// envelope returns the envelope of all its pieces.
 func (k *keptSend) envelope() wire.Envelope {
 	_, env := wire.Record(k.frag.HeaderBuf[:wire.EagerLen]).Eager()
 	return env
 }
 
-// keep is Engine.keep for a message by the straight way; it returns the room for its payload.
+// keep calls Engine.keep for a message by the straight way. It returns the room for its payload.
 func (s *Straight) keep(m *vni.StraightSend, d *dest, way Way) []byte {
 	k := s.e.keep(s.p, d, m.Len, m.Tag, way)
 	if k == nil {
@@ -83,7 +87,7 @@ func (s *Straight) keep(m *vni.StraightSend, d *dest, way Way) []byte {
 	return k.mem[0]
 }
 
-// endKept lets the message of keep leave, or leaves it queued if hold.
+// endKept sends the message of keep, or leaves it queued if hold.
 func (s *Straight) endKept(hold bool) (next clock.Time) {
 	s.readClock()
 	next = s.ep.PostWhole(s.e.now, &s.kept.frag, &s.p.rooms, hold, s.e.out)
@@ -91,7 +95,8 @@ func (s *Straight) endKept(hold bool) (next clock.Time) {
 	return next
 }
 
-// dropKept gives back what a message was kept in. If the session has ended, it may not have been delivered.
+// dropKept frees the memory of a kept message. If the session has ended, the message may not have
+// been delivered.
 func (e *Engine) dropKept(k *keptSend) {
 	if k.frag.Err != nil {
 		env := k.envelope()

@@ -10,17 +10,19 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A process that leaves may leave behind what it was sent and never asked for: tens of thousands of messages, if it was
-// flooded, and to let go of them takes a tenth of a second. That is the others' time, so each poll drops a few.
+// A process that leaves may leave behind unexpected messages: tens of thousands, if it was
+// flooded. To free them takes a tenth of a second, which other processes would lose. So each poll
+// drops a few.
 //
 //	served ── Delete_Process, or its name is refused ──► gone ── nothing is left ──► forgotten: its commands are answered
 //	          its operations end, what waits for it         │                  ▲
 //	          is told, its name vanishes from every NIC     └── DropsPerPoll ──┘
 //	                                                            ForgottenPerPoll
 //
-// Both of its driver commands may wait for that: a driver that withdraws a registration does not know that it is refused just now.
+// Both of its driver commands may wait for that: a driver that withdraws a registration does not
+// know that it is being refused at the same time.
 
-// vacate begins that. why is what its New_Process is answered with, if it has not been taken in.
+// vacate starts to remove p. why is the answer to its New_Process, if p has not been taken in.
 func (e *Engine) vacate(p *process, why error) {
 	p.gone, p.refused = true, why
 	e.stop(p)
@@ -35,11 +37,11 @@ func (e *Engine) vacate(p *process, why error) {
 	e.detached = slices.DeleteFunc(e.detached, func(d Detached) bool { return d.Slot == p.slot })
 	e.procs.nameless = slices.DeleteFunc(e.procs.nameless, func(n Nameless) bool { return n.Slot == p.slot })
 	e.leaving.pushBack(&p.leaving)
-	e.letGo(p) // first, so that those that wait for an answer hear why there is none rather than that p has gone
+	e.letGo(p) // first, so that those that wait for an answer get the reason rather than the news that p has gone
 	e.names.End(e.addressOf(p))
 }
 
-// stop ends all that a process has under way that is served no more, and touches the memory of it no more.
+// stop ends all operations of a process that is no longer served, and stops touching its memory.
 func (e *Engine) stop(p *process) {
 	e.groups.Gone(&p.groups)
 	for i := range p.sends {
@@ -50,8 +52,9 @@ func (e *Engine) stop(p *process) {
 	e.dropReceives(p)
 }
 
-// runLeaving lets go of a little more of what those that leave leave behind: each poll of another's, or a program that ends with
-// all its processes would keep the others waiting after all. It returns how many had a turn.
+// runLeaving frees a little more of what the leaving processes have left behind. Each poll serves
+// one process: otherwise a program that ends with all its processes would still keep the others
+// waiting. It returns the number of turns.
 func (e *Engine) runLeaving() (turns int) {
 	turns = min(e.leaving.n, 1)
 	if e.closed {
@@ -65,7 +68,7 @@ func (e *Engine) runLeaving() (turns int) {
 	return turns
 }
 
-// letGo lets go of a little of what p leaves behind, and of p if that was all.
+// letGo frees a little of what p leaves behind, and p itself if that was all.
 func (e *Engine) letGo(p *process) {
 	messages, dests := limits.DropsPerPoll, limits.ForgottenPerPoll
 	if e.closed { // there will be no more polls, and no process waits for its turn
@@ -87,8 +90,9 @@ func (e *Engine) letGo(p *process) {
 	}
 }
 
-// dropArrived refuses up to so many of the messages that have come for a process that goes and have met no receive. It returns
-// whether those were all. What has come out of its turn goes with the last of them: rel's window bounds it.
+// dropArrived refuses up to atMost of the messages for a leaving process that have met no receive.
+// It reports whether those were all. Parked messages go with the last of them: rel's window bounds
+// their number.
 func (e *Engine) dropArrived(p *process, atMost int) (all bool) {
 	for range atMost {
 		inb := p.stray.front()

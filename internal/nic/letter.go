@@ -10,17 +10,18 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A process sends a datagram to another as it sends a message, but in one step, and may lose it: it has no number, takes no credit,
-// and waits for nothing. A receive of a datagram is posted, too, and matched by its tag alone. A datagram that finds none is gone.
+// A process sends a datagram to another as it sends a message, but in one step, and the datagram
+// may be lost. It has no number, takes no credit, and waits for nothing. Receives of datagrams are
+// posted, too, and matched by tag alone. A datagram that finds no receive is dropped.
 //
 //	SendDatagram ──► Endpoint.SendDatagram, or nothing if the pair is closed or too many wait: the send fails
 //	                        ═══► Letter ──► its process? ──► filter ──► a receive with the tag? ──► copied, completed
 //	                                            └─ no           └─ dropped   └─ no: counted, forgotten
 //
-// So memory for what no receive has asked for is never needed, and what has been asked for is where the process wants it: pages of
-// network memory travel so (HSN-1, HSN-24).
+// So unexpected datagrams need no memory, and expected ones arrive where the process wants them.
+// Pages of network memory travel in this way (HSN-1, HSN-24).
 
-// startDatagram takes a SendDatagram command.
+// startDatagram executes a SendDatagram command.
 func (e *Engine) startDatagram(s *send, c *vni.SendContext) {
 	if c.Len > wire.MaxLetter || c.Flags&(vni.WantAccept|vni.IsCall|vni.IsReply) != 0 {
 		e.rejectSend(s, fmt.Errorf("a datagram of %d bytes with flags %#x; at most %d bytes, of which nothing is heard again", c.Len, c.Flags, wire.MaxLetter))
@@ -36,7 +37,8 @@ func (e *Engine) startDatagram(s *send, c *vni.SendContext) {
 	e.depart(s)
 }
 
-// letterAddress is where a datagram goes: to an address, or to the process that has a name; ok is false if none has it.
+// letterAddress returns the destination of a datagram: to, or the process with a name if to has no
+// NIC. ok is false if no process has the name.
 func (e *Engine) letterAddress(name *vni.Name, to vni.Address) (at vni.Address, ok bool) {
 	if to.NIC != 0 {
 		return to, true
@@ -47,7 +49,7 @@ func (e *Engine) letterAddress(name *vni.Name, to vni.Address) (at vni.Address, 
 	return to, false
 }
 
-// sendLetter sends the datagram of s, whose bytes are not needed afterwards.
+// sendLetter sends the datagram of s. Its bytes are not needed afterwards.
 func (e *Engine) sendLetter(s *send, to vni.Address) vni.Status {
 	l := letterTo(s.p, to, s.env.Tag)
 	if to.NIC == e.cfg.ID {
@@ -58,18 +60,19 @@ func (e *Engine) sendLetter(s *send, to vni.Address) vni.Status {
 	return e.leaveLetter(&l, to.NIC, int(s.frag.Length), s.frag.Parts)
 }
 
-// letterTo is what is said of a datagram of p.
+// letterTo returns the header of a datagram of p.
 func letterTo(p *process, to vni.Address, tag uint64) wire.Letter {
 	return wire.Letter{Tag: tag, DstGen: to.Gen, SrcGen: p.gen, DstSlot: to.Slot, SrcSlot: p.slot}
 }
 
-// letterOut is the header of a datagram that leaves, and all its bytes, in the parts in which they lie.
+// letterOut is an outgoing datagram: its header and its payload slices.
 type letterOut struct {
 	head  [wire.LetterLen]byte
 	parts [1 + limits.Descriptors][]byte
 }
 
-// leaveLetter has a datagram of n bytes leave for a process of another NIC, and says why not if it cannot.
+// leaveLetter sends a datagram of n bytes to a process of another NIC. Its status says why it
+// could not.
 func (e *Engine) leaveLetter(l *wire.Letter, nic uint64, n int, parts [][]byte) vni.Status {
 	pr := e.peerOf(nic)
 	if pr == nil || !pr.ep.Up() {
@@ -88,8 +91,9 @@ func (e *Engine) leaveLetter(l *wire.Letter, nic uint64, n int, parts [][]byte) 
 	return vni.StatusOK
 }
 
-// Datagram sends a datagram to a process of another NIC, which leaves with the next Poll, and reports whether it could. full says that a Poll may make
-// room. A datagram keeps no order, so commands may stand before it.
+// Datagram sends a datagram to a process of another NIC, which leaves with the next Poll, and
+// reports whether it did. full says that a Poll may make room. A datagram keeps no order, so
+// commands may wait before it.
 func (s *Straight) Datagram(m *vni.StraightSend, parts [][]byte) (sent, full bool) {
 	e := s.e
 	e.begin()
@@ -101,13 +105,13 @@ func (s *Straight) Datagram(m *vni.StraightSend, parts [][]byte) (sent, full boo
 		return false, false
 	}
 	if pr := e.peerOf(to.NIC); pr != nil && pr.ep.Crowded() {
-		return false, true // it is not counted: it may leave behind a poll, or is refused as a command
+		return false, true // it is not counted: it may leave after a poll, or is refused as a command
 	}
 	l := letterTo(s.p, to, m.Tag)
 	return e.leaveLetter(&l, to.NIC, m.Len, parts) == vni.StatusOK, false
 }
 
-// letter takes a datagram of a peer for a process.
+// letter handles a datagram of a peer for a process.
 func (e *Engine) letter(_ clock.Time, nic uint64, payload []byte) {
 	l, payload, err := wire.ParseLetter(payload)
 	if err != nil {
@@ -135,7 +139,7 @@ func (e *Engine) takeLetter(nic uint64, l *wire.Letter, parts [][]byte, n uint64
 		switch {
 		case nic != e.cfg.ID:
 			m.Payload = parts[0]
-		case p.guard.bytes: // a copy, behind which its sender cannot change them
+		case p.guard.bytes: // a copy, which its sender cannot change afterwards
 			m.Payload = e.transit.take(int(n))
 			copyOut(m.Payload, parts)
 			defer e.transit.give(m.Payload)
@@ -159,7 +163,7 @@ func (e *Engine) takeLetter(nic uint64, l *wire.Letter, parts [][]byte, n uint64
 	e.finishReceive(r, &c)
 }
 
-// postDatagram posts a receive of a datagram, which takes whatever sender's.
+// postDatagram posts a receive of a datagram, which takes one of any sender.
 func (e *Engine) postDatagram(r *receive) {
 	if r.reply || r.refill != nil || r.exact || !r.sender.IsZero() {
 		e.finishReceive(r, &vni.Completion{Status: vni.StatusBadArgument})
@@ -171,7 +175,7 @@ func (e *Engine) postDatagram(r *receive) {
 	r.p.bare.pushBack(&r.node)
 }
 
-// findDatagram finds the receive that a datagram goes to: first posted, first served.
+// findDatagram returns the receive for a datagram: the first that was posted with its tag.
 func (p *process) findDatagram(tag uint64) *receive {
 	for n := p.bare.head; n != nil; n = n.next {
 		if n.v.tags.Take(tag) {

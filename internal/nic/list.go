@@ -1,8 +1,8 @@
 package nic
 
-// list is a doubly linked list through nodes that lie inside their owners, as QNIX's queues and tables are
-// (QNIX-35, QNIX-40, QNIX-44): putting in, taking out and moving to the tail allocate nothing and take one step.
-// A node is in one list at a time and knows which.
+// list is a doubly linked list through nodes that lie inside their owners, like QNIX's queues and
+// tables (QNIX-35, QNIX-40, QNIX-44). To insert, remove or move to the tail allocates nothing and
+// takes one step. A node is in one list at a time and knows which.
 type list[T any] struct {
 	head, tail *node[T]
 	n          int
@@ -23,7 +23,7 @@ func (l *list[T]) front() *T {
 
 func (l *list[T]) pushBack(n *node[T]) { l.insertAfter(n, l.tail) }
 
-// insertAfter puts n behind at, which is in l; at the head if at is nil.
+// insertAfter puts n behind at, which is in l, or at the head if at is nil.
 func (l *list[T]) insertAfter(n, at *node[T]) {
 	if n.in != nil {
 		panic("nic: node is in a list already")
@@ -43,7 +43,7 @@ func (l *list[T]) insertAfter(n, at *node[T]) {
 	l.n++
 }
 
-// all are the elements, from the head on. The one that is visited may leave the list.
+// all visits the elements, from the head on. The visited one may leave the list.
 func (l *list[T]) all(yield func(*T) bool) {
 	for n := l.head; n != nil; {
 		v := n.v
@@ -53,7 +53,7 @@ func (l *list[T]) all(yield func(*T) bool) {
 	}
 }
 
-// remove takes n out of whatever list it is in, if any.
+// remove takes n out of its list, if it is in one.
 func (n *node[T]) remove() {
 	l := n.in
 	if l == nil {

@@ -6,10 +6,10 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Two processes of one NIC exchange inside the engine: same matcher, one copy, no link. A long copy is made in pieces,
-// a turn each, so that it holds no other send up.
+// Two processes of one NIC exchange messages inside the engine, with the same matcher, one copy
+// and no link. A long copy is made in pieces, one a turn, so that it delays no other send.
 
-// localTurn moves a send to a process of this NIC on.
+// localTurn advances a send to a process of this NIC.
 func (e *Engine) localTurn(s *send) {
 	switch {
 	case s.kind == kindMessage && s.inb == nil:
@@ -21,9 +21,9 @@ func (e *Engine) localTurn(s *send) {
 	}
 }
 
-// localAtOnce lets a message that has just been asked for have its turn with its command: a short one to a process of this NIC, with
-// nothing of its sender's waiting for turns. Its receiver does not wait for the link to be asked then. What is longer waits for its turns, as in
-// resumeLocal.
+// localAtOnce lets a new message have its turn with its command, if it is short, for a process of
+// this NIC, and the only send of its process. So its receiver need not wait until the link has
+// been polled. A longer message waits for its turns, as in resumeLocal.
 func (e *Engine) localAtOnce(s *send) {
 	if s.kind != kindMessage || s.frag.Length > limits.StagedMessage || s.p.sched.n != 1 || s.p.sendNode.in != &e.turns.ready {
 		return
@@ -68,8 +68,9 @@ func (e *Engine) stageLocal(inb *inbound) {
 	e.completeSend(s, vni.StatusOK)
 }
 
-// resumeLocal starts the copy of a message that has found its receive. What is longer than a command should take waits for
-// its turns, or a process that posts receives would get copies made between all turns.
+// resumeLocal starts the copy of a message that has found its receive. A copy longer than a
+// command may take waits for its turns. Otherwise a process that posts receives would get copies
+// made between all turns.
 func (e *Engine) resumeLocal(inb *inbound) {
 	if inb.length > limits.StagedMessage {
 		e.ready(inb.local)
@@ -78,8 +79,8 @@ func (e *Engine) resumeLocal(inb *inbound) {
 	e.localTurn(inb.local)
 }
 
-// localMessage copies the next piece of a message that has found its receive, as far as both sides are described. Of
-// one that its receiver keeps only the beginning of, the rest is not looked at.
+// localMessage copies the next piece of a message that has found its receive, as far as both sides
+// are described. If the receiver keeps only the beginning, the rest is not read.
 func (e *Engine) localMessage(s *send) {
 	inb := s.inb
 	f, r := &s.frag, inb.recv
@@ -119,7 +120,8 @@ func (e *Engine) localCopied(s *send, n uint64) {
 	}
 }
 
-// copyRange copies n bytes at one place of a gather list to a place of another; what has no room there is left out.
+// copyRange copies n bytes at position at of one gather list to position offset of another. It
+// leaves out bytes for which there is no room.
 func copyRange(to, from [][]byte, offset, at, n uint64) {
 	for _, b := range from {
 		if at >= uint64(len(b)) {
@@ -136,8 +138,8 @@ func copyRange(to, from [][]byte, offset, at, n uint64) {
 	}
 }
 
-// localMemory does the next piece of a PUT or GET between processes of this NIC. As between two NICs, messages to the same process do not
-// wait until it has ended.
+// localMemory copies the next piece of a PUT or GET between processes of this NIC. As between two
+// NICs, messages to the same process do not wait until it has ended.
 func (e *Engine) localMemory(s *send) {
 	if s.frag.Next == 0 {
 		e.enveloped(s)

@@ -10,9 +10,10 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Most calls find nothing under way but themselves: a question, its answer, the next question. For them the straight way is shorter
-// still. Post writes the frame of a message in one go, where the link takes it so. On links that implement Peek, as shared memory and AF_XDP do, the
-// receiving goroutine inspects the next frame itself:
+// Most calls have nothing else in flight: a question, its answer, the next question. For them the
+// straight way is shorter still. Post writes the frame of a message in one step, if the link
+// supports that. On links that implement Peek, as shared memory and AF_XDP do, the receiving
+// goroutine inspects the next frame itself:
 //
 //	Expect: no receive is posted, no message is unexpected, and the last sender is known
 //	   │ a frame comes
@@ -22,29 +23,31 @@ import (
 //	   ▼
 //	Receive, and a Poll, as ever
 //
-// The caller has the engine from Expect to the end of Meet, so that nothing changes in between. Credit, order, accounts and counts are those of
-// Send and Receive. What is met is accounted for a little later, while the answer is on its way: by whatever uses the engine next, other than
-// Post, which asks for nothing of it.
+// The caller has the engine from Expect to the end of Meet, so that nothing changes in between.
+// Credit, order, accounts and counts are those of Send and Receive. A met message is accounted for
+// a little later, while the answer is on its way: by the next call that uses the engine, except
+// Post, which needs no such account.
 
-// awaited is what a Straight expects from the link.
+// awaited describes the frame that a Straight expects from the link.
 type awaited struct {
 	src  *source
 	ep   *rel.Endpoint // of its NIC
 	from link.Addr
-	head wire.Lone // of frames between src and the process
+	head wire.Lone // head of frames between src and the process
 	tags vni.Tags
 }
 
-// met is a message that has been taken out of the link and given to its receiver, and is not accounted for yet.
+// met is a message that has been taken out of the link and given to its receiver, but is not
+// accounted for yet.
 type met struct {
 	src   *source // nil: none
-	frame int     // bytes, which the link still has
+	frame int     // bytes of its frame, which the link still has
 	bytes uint64
 	cost  uint64 // credit
 }
 
-// Post sends a message in one step, if it can leave at once, in a frame of its own. It returns when the engine must be polled at the
-// latest.
+// Post sends a message in one step, if it can leave at once, in a frame by itself. It returns the
+// latest time of the next poll.
 func (s *Straight) Post(to *vni.Name, tag uint64, payload []byte) (next clock.Time, ok bool) {
 	n := len(payload)
 	if n > limits.StagedMessage || !s.usable() || s.p.guardOut != nil {
@@ -70,7 +73,7 @@ func (s *Straight) Post(to *vni.Name, tag uint64, payload []byte) (next clock.Ti
 	return next, ok
 }
 
-// postKept is Post over a link that may lose the message: it is kept when it has left.
+// postKept is Post over a link that may lose the message: the message is kept after it has left.
 func (s *Straight) postKept(d *dest, payload []byte) (next clock.Time, ok bool) {
 	b := s.begin(d, wire.Command, wire.FragLen+len(payload), rel.AsSingle)
 	if b == nil {
@@ -81,9 +84,9 @@ func (s *Straight) postKept(d *dest, payload []byte) (next clock.Time, ok bool) 
 	return s.Sent(), true
 }
 
-// Expect gets ready for the next message of the last sender, if a receive from that sender, or any, with that tag, or any,
-// would be posted before all others now and not find a message that has come already. Meet may follow, as long as the engine is not
-// used for anything else.
+// Expect prepares for the next message of the last sender. It returns true if a receive with this
+// from and tag would be the first of all posted ones, and would find no message that has already
+// arrived. Meet may follow, as long as the engine is not used for anything else.
 func (s *Straight) Expect(from *vni.Name, tag uint64, anyTag bool) bool {
 	p, x := s.p, &s.awaited
 	src := p.lastSource
@@ -106,7 +109,7 @@ func (s *Straight) Expect(from *vni.Name, tag uint64, anyTag bool) bool {
 	return true
 }
 
-// Meet takes the message that is expected into buf, if that is what the link has next, whole, and has room there.
+// Meet takes the expected message into buf, if it is the next frame of the link, whole, and fits.
 func (s *Straight) Meet(now clock.Time, buf []byte) vni.Met {
 	e, x := s.e, &s.awaited
 	frame := e.caps.Peek(x.from)
@@ -125,7 +128,7 @@ func (s *Straight) Meet(now clock.Time, buf []byte) vni.Met {
 	copy(buf, payload)
 	e.counts[vni.NICCopiedIn] += n
 	src.expected++
-	w := &e.met // field by field: a whole one is put together elsewhere, and copied by longer words than it was written by
+	w := &e.met // field by field: a whole struct is built elsewhere, and copied by longer words than it was written by
 	w.src, w.frame, w.bytes, w.cost = src, len(frame), n, cost
 	if e.tellsCredit(src, cost) { // then there is something to send, and Due says so
 		e.begin()
@@ -133,15 +136,16 @@ func (s *Straight) Meet(now clock.Time, buf []byte) vni.Met {
 	return vni.Met{From: src.whole(), Tag: tag, Len: len(payload)}
 }
 
-// begin is the door of the engine: whatever is called from outside passes it before it touches anything, so that nothing that
-// was deferred is overtaken. A test holds that.
+// begin is the door of the engine: every call from outside passes it before it touches anything,
+// so that it overtakes no deferred work. A test checks that.
 func (e *Engine) begin() {
 	if e.met.src != nil {
 		e.account()
 	}
 }
 
-// beginAt is begin at a time, which may lag the engine's own: a direct send may have advanced that. It returns the later one.
+// beginAt is begin at a time. That time may lag the engine's own, which a direct send may have
+// advanced. beginAt returns the later one.
 func (e *Engine) beginAt(now clock.Time) clock.Time {
 	e.begin()
 	e.now = max(e.now, now)
@@ -162,7 +166,8 @@ func (e *Engine) account() {
 	e.counts[vni.NICMet]++
 }
 
-// Due is when the engine must be polled after a Meet: at once if that has left something to send.
+// Due returns when the engine must be polled after a Meet: at once if the Meet has left something
+// to send.
 func (s *Straight) Due() clock.Time {
 	if !s.e.rel.Idle() {
 		return s.e.now

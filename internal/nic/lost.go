@@ -9,14 +9,15 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// When a session ends, a process is told how many of its messages had completed and may not have been delivered (decision 6).
-// The receiver drops what is parked, so one envelope that has not come takes all behind it along, acknowledged or not:
+// When a session ends, a process is told how many of its messages had completed and may not have
+// been delivered (decision 6). The receiver drops its parked messages. So if one envelope has not
+// arrived, all messages after it are lost too, acknowledged or not:
 //
-//	to one process  1 2 3 4 5 6 7 8      3 was never acknowledged, 6 is still under way and fails by itself:
+//	to one process  1 2 3 4 5 6 7 8      3 was never acknowledged, 6 is still in flight and fails by itself:
 //	                    ▲     └ d.number  3, 4, 5 and 7 are in doubt
 //	                  d.doubt
 
-// Lost notes what becomes doubtful with a record that the peer never acknowledged.
+// Lost notes which messages become doubtful with a record that the peer never acknowledged.
 func (h *handler) Lost(ep *rel.Endpoint, r wire.Record) {
 	e := h.engine()
 	pr := peerWith(ep)
@@ -32,7 +33,7 @@ func (h *handler) Lost(ep *rel.Endpoint, r wire.Record) {
 	case wire.TypeRequest:
 		env = r.Request().Envelope
 	case wire.TypeWithdraw:
-		if id, w := r.Withdraw(); !givesUpCall(id, &w) { // that of a call which has left says nothing that must arrive
+		if id, w := r.Withdraw(); !givesUpCall(id, &w) { // a Withdraw of a call that has left carries nothing that must arrive
 			env = w
 		}
 	case wire.TypeTable:
@@ -41,7 +42,7 @@ func (h *handler) Lost(ep *rel.Endpoint, r wire.Record) {
 	e.doubt(pr, &env)
 }
 
-// doubt doubts the messages to a process from the one with this envelope on.
+// doubt marks the messages to a process from the one with this envelope on as in doubt.
 func (e *Engine) doubt(pr *peer, env *wire.Envelope) {
 	p := e.process(env.SrcSlot)
 	if p == nil || p.gen != env.SrcGen {
@@ -54,7 +55,8 @@ func (e *Engine) doubt(pr *peer, env *wire.Envelope) {
 
 var _ rel.LossHandler = (*handler)(nil)
 
-// doubtClaim doubts all messages of a process whose name the peer may not have heard: it has taken none of them then.
+// doubtClaim marks all messages of a process as in doubt if the peer may not know its name: it has
+// then taken none of them.
 func (e *Engine) doubtClaim(pr *peer, b []byte) {
 	slot, gen, ok := names.Claimant(b)
 	p := e.process(slot)
@@ -68,7 +70,7 @@ func (e *Engine) doubtClaim(pr *peer, b []byte) {
 	}
 }
 
-// doubtFrom doubts the messages from a number on.
+// doubtFrom marks the messages from a number on as in doubt.
 func (d *dest) doubtFrom(number uint32) {
 	if !d.doubted || int32(number-d.doubt) < 0 {
 		d.doubted, d.doubt = true, number
@@ -78,8 +80,9 @@ func (d *dest) doubtFrom(number uint32) {
 // doubts reports whether the message with this number is in doubt.
 func (d *dest) doubts(number uint32) bool { return d.doubted && int32(number-d.doubt) >= 0 }
 
-// inDoubt counts the messages of a process to a peer whose session ends that had completed and may not have been delivered:
-// those that were withdrawn after one that is lost are among them.
+// inDoubt returns the number of messages of a process to a peer whose session ends that had
+// completed and may not have been delivered. Messages that were withdrawn after a lost one are
+// among them.
 func (p *process) inDoubt(pr *peer) (n uint64) {
 	p.numbered(pr, func(d *dest, number uint32, unsent bool) {
 		if unsent {
@@ -99,8 +102,8 @@ func (p *process) inDoubt(pr *peer) (n uint64) {
 	return n
 }
 
-// numbered visits the messages of a process to a peer that have a number and have not ended. unsent: perhaps the peer has
-// never seen the envelope.
+// numbered visits the messages of a process to a peer that have a number and have not ended.
+// unsent says that the peer may never have seen the envelope.
 func (p *process) numbered(pr *peer, visit func(d *dest, number uint32, unsent bool)) {
 	for s := range p.underWay {
 		switch {
@@ -116,7 +119,7 @@ func (p *process) numbered(pr *peer, visit func(d *dest, number uint32, unsent b
 	}
 }
 
-// heardOf reports whether a peer has sent a process something in this session.
+// heardOf reports whether a peer has sent a message to a process in this session.
 func (p *process) heardOf(pr *peer) bool {
 	return slices.ContainsFunc(p.credits, func(c *credit) bool { return c.pr == pr && c.heard })
 }

@@ -7,14 +7,16 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Many messages to one process go by frames or segments full of them, so that what can be judged once is judged once: which process
-// they are for, whether that may be sent to, how much credit there is. Each by itself would pass Send.
+// Many messages to one process leave in frames or segments full of them. So the common checks are
+// made once: which process they are for, whether it can be sent to, how much credit there is. A
+// single message would pass through Send.
 //
 //	messages ──┬─► batch: one channel, one room, one credit ──► a frame of a link that needs none kept; it leaves
 //	           │                                           └──► a segment, held until there are enough
 //	           └─► one of several frames ──► a copy that the NIC keeps; its frames are held, too
 
-// recordBytes is the length of the record of n messages with so many bytes: a Run, or a Frag if there is one alone.
+// recordBytes returns the length of the record of n messages with data bytes together: a Run, or a
+// Frag if n is 1.
 func recordBytes(n, data int) int {
 	if n == 1 {
 		return wire.FragLen + data
@@ -22,10 +24,11 @@ func recordBytes(n, data int) int {
 	return wire.RunSize(n, data)
 }
 
-// stagedCosts is stagedCost of n messages with so many bytes.
+// stagedCosts returns the staging cost of n messages with data bytes together.
 func stagedCosts(n, data int) uint64 { return uint64(data + n*limits.StagedOverhead) }
 
-// batch is the first of the messages, as many as have room in one frame or segment: so many, with so many bytes, to d.
+// batch returns how many of the messages, from the first on, fit one frame or segment to d, and
+// their bytes. d is nil if none may leave.
 func (s *Straight) batch(m *vni.StraightSend, messages [][]byte) (d *dest, n, data int) {
 	first := len(messages[0])
 	if d = s.mayLeave(m, first); d == nil {
@@ -45,7 +48,8 @@ func (s *Straight) batch(m *vni.StraightSend, messages [][]byte) (d *dest, n, da
 	return d, n, data
 }
 
-// put writes messages with so many bytes where they go, which uses up their numbers and their credit.
+// put writes n messages with data bytes to their place, and uses up their numbers and their
+// credit.
 func (s *Straight) put(d *dest, to []byte, tag uint64, messages [][]byte, data int) {
 	n := len(messages)
 	env := d.envelope(s.p, d.leave(n, stagedCosts(n, data)), tag)
@@ -58,9 +62,10 @@ func (s *Straight) put(d *dest, to []byte, tag uint64, messages [][]byte, data i
 	s.e.countLeft(s.p, runWayOf[s.as], uint64(n), uint64(data))
 }
 
-// SendSome writes as many of the messages as have room, from the first on, into one frame of a link that needs none kept, and lets it
-// go (USNIC-28): one copy, and no segment. Else it writes them into the segment that is open, or a new one, and holds them as Hold does.
-// It returns how many; 0 where none may leave now; whether they are held, and what Hold would.
+// SendSome writes as many of the messages as fit, from the first on, into one frame, if the link
+// needs none kept, and sends it (USNIC-28): one copy, and no segment. Otherwise it writes them
+// into the open segment, or a new one, and holds them as Hold does. It returns how many it wrote
+// (0 if none may leave now), whether they are held, and the result of Hold.
 func (s *Straight) SendSome(m *vni.StraightSend, messages [][]byte) (n int, held, enough bool) {
 	d, n, data := s.batch(m, messages)
 	if n == 0 {
@@ -81,7 +86,8 @@ func (s *Straight) SendSome(m *vni.StraightSend, messages [][]byte) (n int, held
 	return n, true, s.hold(n)
 }
 
-// keepOne is SendSome for a message that goes in several frames: the NIC keeps a copy (kept.go), and its frames leave with those of the messages behind it.
+// keepOne is SendSome for a message of several frames. The NIC keeps a copy (kept.go), and its
+// frames leave with those of the messages after it.
 func (s *Straight) keepOne(m *vni.StraightSend, message []byte) (n int, held, enough bool) {
 	d := s.mayLeave(m, len(message))
 	if d == nil {
@@ -97,11 +103,12 @@ func (s *Straight) keepOne(m *vni.StraightSend, message []byte) (n int, held, en
 	return 1, true, s.hold(1 + len(message)/heldBytes)
 }
 
-// heldBytes is of how many bytes of a message in several frames each counts as one that is held: as many as are worth a flush are as long as what the
-// kernel takes together.
+// heldBytes is how many bytes of a message in several frames count as one held message. As many as
+// are worth a flush are then as long as what the kernel takes together.
 const heldBytes = (64 << 10) / limits.HeldMessages
 
-// MaySoon reports whether a message of n bytes that could not leave can soon (runcredit.go).
+// MaySoon reports whether a message of n bytes that cannot leave now can leave soon
+// (runcredit.go).
 func (s *Straight) MaySoon(m *vni.StraightSend, n int) bool {
 	if !s.ready() || s.p.guardOut != nil {
 		return false

@@ -11,10 +11,11 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// The NIC Memory Map of QNIX (QNIX-56, QNIX-57), as far as the memory is the engine's own: of its six segments the virtual
-// network interfaces and the control program's code belong to the caller that allocated them. In QNIX a segment is a range of addresses;
-// here it is what the tables of that name take on the heap, counted by what they have in them. Maps are reckoned at their
-// keys, values and a quarter more.
+// The NIC Memory Map of QNIX (QNIX-56, QNIX-57), as far as the memory is the engine's. Two of its
+// six segments belong to the caller that allocated them: the virtual network interfaces and the
+// control program's code. In QNIX a segment is a range of addresses. Here it is the heap memory of
+// the tables of that name, counted by their entries. A map counts as its keys and values and a
+// quarter more.
 
 // Segment is a part of a NIC's memory.
 type Segment struct {
@@ -25,10 +26,10 @@ type Segment struct {
 // SegmentPart is a table or a pool of a segment.
 type SegmentPart struct {
 	Name    string
-	Entries int   // there can be; 0: no number
-	Used    int   // of them
+	Entries int   // most entries possible; 0: not counted
+	Used    int   // entries in use
 	Bytes   int64 // that it takes
-	InUse   int64 // of those: by what is under way, or registered
+	InUse   int64 // bytes of entries in progress or registered
 }
 
 // Names of the segments.
@@ -41,16 +42,18 @@ const (
 	SegmentManaged  = "managed memory"
 )
 
-// ProcessBytes is what a registered process takes of the engine's memory before it does anything, in bytes.
+// ProcessBytes returns the bytes of the engine's memory that a registered process takes before it
+// does anything.
 func ProcessBytes(g vni.Geometry) int64 { return tableEntryBytes(g) + operationBytes(g) }
 
-// tableEntryBytes is its process table entry with the two halves of its VNI.
+// tableEntryBytes returns the size of a process table entry with the two halves of its VNI.
 func tableEntryBytes(g vni.Geometry) int64 {
 	const emptyMaps = 2 * 48 // destinations and sources
 	return size[process]() + size[region]() + size[vni.NIC]() + size[vni.Segment]() + size[names.Entry]() + emptyMaps + 2*int64(g.Contexts)
 }
 
-// operationBytes is the entries that wait for its operations, one for each context.
+// operationBytes returns the size of the entries that wait for a process's operations, one send
+// and one receive for each context.
 func operationBytes(g vni.Geometry) int64 {
 	return int64(g.Contexts) * (size[send]() + size[receive]())
 }
@@ -60,16 +63,18 @@ func size[T any]() int64 {
 	return int64(unsafe.Sizeof(t))
 }
 
-// inMap is what n entries of a map take.
+// inMap returns the bytes that n entries of a map take.
 func inMap[K comparable, V any](n int) int64 { return int64(n) * (size[K]() + size[V]()) * 5 / 4 }
 
-// MemoryMap tells how much the tables of the engine take, segment by segment. It looks at every process and group.
+// MemoryMap returns the memory of the engine's tables, segment by segment. It looks at every
+// process and group.
 func (e *Engine) MemoryMap() []Segment {
 	e.begin()
 	return []Segment{e.tableSegment(), e.driverSegment(), e.internalSegment(), e.managedSegment()}
 }
 
-// tableSegment is the process table: an array of entries of which each belongs to a slot, and what hangs on those in use.
+// tableSegment returns the process table: an array with an entry for each slot, and the memory of
+// the entries in use.
 func (e *Engine) tableSegment() Segment {
 	entries := SegmentPart{Name: "entries", Entries: e.cfg.MaxProcesses, Used: e.procs.registered,
 		Bytes: e.procs.bytes()}
@@ -86,7 +91,8 @@ func (e *Engine) driverSegment() Segment {
 	return Segment{SegmentDriver, []SegmentPart{queue}}
 }
 
-// internalSegment is the three tables of the fabric, and Driver Info with what the driver ties to the process table.
+// internalSegment returns the three tables of the fabric, and Driver Info with the driver's part
+// of the process table.
 func (e *Engine) internalSegment() Segment {
 	nodes := SegmentPart{Name: "NIC table", Entries: limits.Peers, Used: len(e.peers.list),
 		Bytes: int64(len(e.peers.list)) * (size[peer]() + size[rel.Endpoint]() + inMap[uint64, *rel.Endpoint](1) + inMap[link.Addr, *rel.Endpoint](1))}
@@ -103,7 +109,7 @@ func (e *Engine) internalSegment() Segment {
 	return Segment{SegmentInternal, parts}
 }
 
-// managedSegment is what operations take and give back.
+// managedSegment returns the memory that operations take and give back.
 func (e *Engine) managedSegment() Segment {
 	sends := SegmentPart{Name: "scheduling queue entries", Bytes: int64(e.serves.Made()) * size[send](), Used: e.serves.InUse()}
 	receives := SegmentPart{Name: "receive table entries", Bytes: int64(e.inbounds.Made()) * size[inbound]()}
@@ -128,7 +134,7 @@ func (e *Engine) managedSegment() Segment {
 	return Segment{SegmentManaged, []SegmentPart{sends, receives, maps, staging, transit, seats}}
 }
 
-// add counts so many more entries of a size.
+// add counts more entries, each of a size.
 func (s *SegmentPart) add(entries, used int, each int64) {
 	s.Entries += entries
 	s.Used += used

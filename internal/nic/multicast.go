@@ -13,8 +13,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A multicast is one command and as many messages as it has receivers, which need not be a group nor expect anything but
-// a message (QNIX-8, QNIX-11).
+// A multicast is one command that sends one message to each of its receivers. They need not be a
+// group, and they receive an ordinary message (QNIX-8, QNIX-11).
 //
 //	              short, on credit             has it
 //	receiver ──┬──────────────────► relayed ───────────────────────────┐
@@ -22,53 +22,57 @@ import (
 //	           └──────────────────► its own copy ──────────────────────┘
 //	              else
 //
-// A relay (internal/relay) takes the message down a tree of NICs and costs the source the logarithm of their number. It can be
-// had for what may leave without asking: a message of StagedMessage bytes at most for whose receiver there is credit, and
-// none before it that waits. Of longer ones receivers take as much as each has room for, so each gets a copy by itself.
+// A relay (internal/relay) takes the message down a tree of NICs and costs the source the
+// logarithm of their number. It serves messages that may leave without permission: at most
+// StagedMessage bytes, with credit for the receiver, and no earlier message to it that waits.
+// Receivers take as much of a longer message as they have room for, so each gets a separate copy.
 //
-// A copy (copies.go) is a send like that of a context, by all the rules of a message. All are begun with the command, so
-// that they have their places before whatever the process sends to those receivers later, and none waits for another. The
-// exception is a process with limits.MulticastCopies of them under way: its further multicasts wait for some to end, and a
-// message that it sends meanwhile may pass them. To hold that back, too, would let it wait for receivers that wait for it.
+// A copy (copies.go) is a send like that of a context, by all the rules of a message. All copies
+// start with the command, so they have their places before later sends of the process to the same
+// receivers, and no copy waits for another. The exception is a process with limits.MulticastCopies
+// copies in flight: its further multicasts wait for some to end, and a message that it sends
+// meanwhile may pass them. If that message were held back too, it could wait for receivers that
+// wait for it.
 type multicast struct {
 	node      node[multicast] // in process.held
 	s         *send           // of its context
 	receivers []receiver
-	todo      []uint16     // places of the receivers that are to have a copy
+	todo      []uint16     // places of the receivers that get a copy
 	begun     int          // of todo
-	started   bool         // the command has been taken
+	started   bool         // the command has been executed
 	left      int          // receivers that have not ended
-	relay     *relay.Relay // of those that are relayed, until it is over
-	relayed   []uint16     // their places, in the order of the relay's list
+	relay     *relay.Relay // to the relayed receivers, until it is over
+	relayed   []uint16     // places of the relayed receivers, in the order of the relay's list
 	parts     [limits.Descriptors][]byte
 	n         int // of parts
 	length    uint64
 	tag       uint64
-	failed    vni.Status // of the first in the list that could not be served
-	which     int        // its place
+	failed    vni.Status // status of the first receiver in the list that could not be served
+	which     int        // place of that receiver
 }
 
-// receiver is one that a multicast is for.
+// receiver is one receiver of a multicast.
 type receiver struct {
 	name   vni.Name
 	state  receiverState
 	number uint32 // of the message to it, if it is relayed
-	dest   *dest  // likewise
+	dest   *dest  // if it is relayed
 }
 
 type receiverState uint8
 
 const (
 	receiverWaits   receiverState = iota // for a copy
-	receiverRelayed                      // a relay is under way to it
-	receiverMissed                       // by its relay: it waits for a copy with the same number
-	receiverCopied                       // has a copy of its own
+	receiverRelayed                      // a relay to it is in flight
+	receiverMissed                       // a relay has missed it: it waits for a copy with the same number
+	receiverCopied                       // has a separate copy
 	receiverEnded
 )
 
 var errMulticast = errors.New("nic: multicast with a bad list of receivers")
 
-// startMulticast takes a Multicast to so many: it copies the list out of the process's memory, judges it, and begins.
+// startMulticast executes a Multicast to size receivers: it copies the list out of the process's
+// memory, checks it, and starts.
 func (e *Engine) startMulticast(s *send, size uint32) {
 	p, list := s.p, uint64(size)*vni.ReceiverBytes
 	if size == 0 || size > limits.MulticastReceivers || list > s.frag.Length || s.accept || s.env.Flags != 0 {
@@ -103,12 +107,12 @@ func (e *Engine) startMulticast(s *send, size uint32) {
 		}
 	}
 	mc.started = true
-	if p.held.n > 0 || !e.serve(mc) { // in the first case those before it wait
+	if p.held.n > 0 || !e.serve(mc) { // in the first case earlier multicasts wait
 		p.held.pushBack(&mc.node)
 	}
 }
 
-// cut makes what lies behind the list of receivers, of so many bytes, the multicast's message.
+// cut makes the data after the list of receivers, which has list bytes, the multicast's message.
 func (mc *multicast) cut(parts [][]byte, list uint64) {
 	for _, b := range parts {
 		skip := min(list, uint64(len(b)))
@@ -120,8 +124,9 @@ func (mc *multicast) cut(parts [][]byte, list uint64) {
 	}
 }
 
-// pickRelayed chooses the receivers that a relay can be for, and orders them by NIC. It reports whether a relay saves this
-// NIC enough; if so, the message has its number for each of them and has used its credit.
+// pickRelayed chooses the receivers that a relay can serve, and orders them by NIC. It reports
+// whether a relay saves this NIC enough. If so, the message has its number for each of them and
+// has used its credit.
 func (e *Engine) pickRelayed(mc *multicast) bool {
 	if mc.length > limits.StagedMessage {
 		return false
@@ -158,9 +163,10 @@ func (e *Engine) pickRelayed(mc *multicast) bool {
 	return len(mc.relayed) > 0
 }
 
-// way orders the NICs of a relay, whose list is divided as it stands. On a torus (QNIX-52) they come column by column, from
-// this NIC's own one round, so that what is below a NIC are its neighbours. Elsewhere they come by id, from this NIC's own
-// one round: so the multicasts of different NICs are passed on by different ones.
+// way orders the NICs of a relay, whose list is divided as it stands. On a torus (QNIX-52) they
+// are ordered column by column, starting at this NIC's own, so the NICs below a NIC are its
+// neighbours. Elsewhere they are ordered by id, starting at this NIC's own, so different NICs pass
+// on the multicasts of different NICs.
 func (e *Engine) way(pr *peer) uint32 {
 	own, at := e.cfg.Position, pr.names.Position
 	if own.Width == 0 || at.Width != own.Width || at.Height != own.Height {
@@ -170,10 +176,11 @@ func (e *Engine) way(pr *peer) uint32 {
 	return (uint32(at.X)+w-uint32(own.X))%w*h + (uint32(at.Y)+h-uint32(own.Y))%h
 }
 
-// at is the receiver with a place in the relay's list.
+// at returns the receiver at a place in the relay's list.
 func (mc *multicast) at(i int) *receiver { return &mc.receivers[mc.relayed[i]] }
 
-// openTo finds a process of another NIC by name, if a message of so many bytes could leave for it at once and on credit.
+// openTo returns a process of another NIC by name, if a message of length bytes could leave for it
+// at once and on credit; else nil.
 func (e *Engine) openTo(p *process, name vni.Name, length uint64) *dest {
 	n := e.names.Find(&name)
 	if n == nil || !n.Live() || n.NIC == e.cfg.ID {
@@ -185,7 +192,8 @@ func (e *Engine) openTo(p *process, name vni.Name, length uint64) *dest {
 	return nil
 }
 
-// endReceiver notes that a receiver has its message, or will not get it. The last one completes the multicast.
+// endReceiver notes that a receiver has its message or will not get it. The last one completes the
+// multicast.
 func (e *Engine) endReceiver(mc *multicast, place int, status vni.Status) {
 	v := &mc.receivers[place]
 	v.state = receiverEnded
@@ -209,8 +217,8 @@ func (e *Engine) endReceiver(mc *multicast, place int, status vni.Status) {
 	e.endSend(s, &c)
 }
 
-// loseReceivers ends the receivers at which a relay may or may not arrive any more: their session is over, or they have
-// gone. It reports whether there were any.
+// loseReceivers ends the receivers that a relay may no longer reach: their session is over, or
+// they have gone. It reports whether there were any.
 func (e *Engine) loseReceivers(mc *multicast, status vni.Status, lost func(*dest) bool) (some bool) {
 	for i := range mc.receivers {
 		if d := mc.receivers[i].dest; d != nil && lost(d) {
@@ -222,8 +230,8 @@ func (e *Engine) loseReceivers(mc *multicast, status vni.Status, lost func(*dest
 	return some
 }
 
-// stopMulticast ends a multicast wherever it is. What a relay has not brought by now shall not come: its number is
-// withdrawn.
+// stopMulticast ends a multicast in any state. A message that a relay has not brought by now must
+// not arrive: its number is withdrawn.
 func (e *Engine) stopMulticast(s *send, why wire.Reason, status vni.Status) {
 	mc, p := s.multi, s.p
 	mc.failed = status

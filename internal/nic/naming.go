@@ -11,26 +11,26 @@ import (
 
 // The seam between the engine and the name and NIC tables (internal/names).
 
-// ErrNameTaken is why a process is refused whose name another has.
+// ErrNameTaken says that another process has the name of a refused process.
 var ErrNameTaken = names.ErrTaken
 
-// ErrSuperseded is why a process is refused whose rank has a newer process.
+// ErrSuperseded says that the rank of a refused process has a newer process.
 var ErrSuperseded = names.ErrSuperseded
 
-// Belief says which words of other NICs about names and nodes a NIC believes.
+// Belief says which information of other NICs about names and nodes a NIC believes.
 type Belief = names.Belief
 
-// NameInfo is what tools are told about a name.
+// NameInfo holds what tools show of a name.
 type NameInfo = names.Info
 
-// Lookup finds the process with a name.
+// Lookup returns the address of the process with a name.
 func (e *Engine) Lookup(name vni.Name) (vni.Address, bool) { return e.names.Lookup(name) }
 
-// Names lists the processes of the fabric by name.
+// Names returns the processes of the fabric, ordered by name.
 func (e *Engine) Names() []NameInfo { return e.names.List() }
 
-// Applications lists the group to which the processes of each application belong without joining (QNIX-55): those that live
-// and can be reached, by name.
+// Applications returns the group to which the processes of each application belong without joining
+// (QNIX-55): the live, reachable processes, ordered by name.
 func (e *Engine) Applications() (l []coll.Group) {
 	for _, n := range e.Names() {
 		if !n.Reachable {
@@ -47,17 +47,19 @@ func (e *Engine) Applications() (l []coll.Group) {
 	return l
 }
 
-// AddNode says that there is a NIC at addr; id is 0 if that is not known yet. The engine opens a pair with it at once
-// and as often as it is lost, since names spread over pairs. A NIC that is up at another address is refused, unless it
-// was removed from there before. The NIC may be at one of the others instead, which are tried by turns.
+// AddNode adds a NIC at addr; id is 0 if it is not known yet. The engine opens a pair with it at
+// once, and again each time that the pair is lost, since names spread over pairs. A NIC that is up
+// at another address is refused, unless it was removed from there before. The NIC may be at one of
+// the other addresses instead; these are tried in turn.
 func (e *Engine) AddNode(id uint64, addr link.Addr, others ...link.Addr) error {
 	e.begin()
 	return e.names.AddNode(id, addr, others...)
 }
 
-// RemoveNode says that there is no longer a NIC with this id, or at addr if id is 0. One that is not up is forgotten at
-// the next Poll, with its names and everything that waits for it. One that is up is asked whether it lives as long as it
-// is; a dead one is forgotten after UnreachableAfter. A NIC that is not known is no error.
+// RemoveNode removes the NIC with this id, or at addr if id is 0. A NIC that is not up is
+// forgotten at the next Poll, with its names and everything that waits for it. A NIC that is up is
+// probed as long as it lives; a dead one is forgotten after UnreachableAfter. It is no error if
+// the NIC is not known.
 func (e *Engine) RemoveNode(id uint64, addr link.Addr) {
 	e.begin()
 	e.names.RemoveNode(id, addr)
@@ -78,13 +80,14 @@ func (h forNames) Open(nic uint64, addr link.Addr) (*names.Peer, error) {
 	return &h.engine().peerAt(ep).names, nil
 }
 
-// Forget drops a peer that no table knows any more.
+// Forget drops a peer that is no longer in any table.
 func (h forNames) Forget(p *names.Peer) {
 	h.rel.Forget(h.now, p.Endpoint)
 	h.peers.remove(peerWith(p.Endpoint))
 }
 
-// Confirmed answers a process's New_Process. Only the driver waits for that, so it may come in a later poll than the command.
+// Confirmed answers a process's New_Process. Only the driver waits for the answer, so it may come
+// in a later poll than the command.
 func (h forNames) Confirmed(slot uint16) {
 	p := h.engine().process(slot)
 	h.engine().answerNew(p, driver.Result{Gen: p.gen})
@@ -92,8 +95,8 @@ func (h forNames) Confirmed(slot uint16) {
 
 func (h forNames) Refused(slot uint16, why error) { h.engine().vacate(h.engine().process(slot), why) }
 
-// Lost takes its name from a process. The process learns so from every operation from now on, and by an event which process has
-// the name.
+// Lost takes its name from a process. From now on all its operations fail with the reason, and an
+// event tells it which process has the name.
 func (h forNames) Lost(slot uint16, to *names.Entry) {
 	e := h.engine()
 	p := e.process(slot)
@@ -105,11 +108,11 @@ func (h forNames) Lost(slot uint16, to *names.Entry) {
 	p.detached = true
 	p.node.remove()
 	e.stop(p)
-	p.vni.SetGone(vni.StatusNameLost) // from here on it may use its memory for something else
+	p.vni.SetGone(vni.StatusNameLost) // from here on it may reuse its memory
 	e.ring(p)
 }
 
-// Nameless is a process that has lost its name, and the address of the process that has it.
+// Nameless describes a process that has lost its name, and the address of the process that has it.
 type Nameless struct {
 	Slot  uint16
 	Owner vni.Address
@@ -124,8 +127,8 @@ func (e *Engine) TakeNameless() []Nameless {
 	return n
 }
 
-// Named gives the sources at an address their name, and matches what waited for it. Receives from the name depend on the NIC
-// that has it now.
+// Named gives the sources at an address their name, and matches the messages that waited for it.
+// Receives from the name now depend on the NIC that has it.
 func (h forNames) Named(n *names.Entry) {
 	h.engine().named(n)
 	h.engine().rewatch(n.Name)
@@ -136,7 +139,7 @@ func (h forNames) Gone(n *names.Entry, named bool) {
 	h.engine().rewatch(n.Name)
 }
 
-// Forgotten drops what processes of this NIC remember of a sender that ended long ago.
+// Forgotten drops the state of a sender that ended long ago from all processes of this NIC.
 func (h forNames) Forgotten(a vni.Address) {
 	pr := h.engine().peerOf(a.NIC)
 	for p := range h.procs.all {
@@ -146,7 +149,7 @@ func (h forNames) Forgotten(a vni.Address) {
 	}
 }
 
-// rewatch has receives and probes from a name depend on the NIC that has it now.
+// rewatch makes receives and probes from a name depend on the NIC that has it now.
 func (e *Engine) rewatch(name vni.Name) {
 	for p := range e.procs.all {
 		for r := range p.unmatched {
@@ -157,7 +160,7 @@ func (e *Engine) rewatch(name vni.Name) {
 	}
 }
 
-// tableRecord takes what a peer tells.
+// tableRecord handles a Table record of a peer.
 func (e *Engine) tableRecord(pr *peer, b []byte) {
 	e.counts[vni.NICNameUpdatesReceived]++
 	switch {
@@ -176,7 +179,8 @@ func (e *Engine) tableRecord(pr *peer, b []byte) {
 	}
 }
 
-// awaitName has a send wait for a name that is unknown here and may be told yet.
+// awaitName makes a send wait for a name that is unknown here but may still be announced. It
+// returns false if there is nothing to wait for.
 func (e *Engine) awaitName(s *send) bool {
 	herald, due := e.names.Due(s.name)
 	if !due && s.kind != kindResolve {
@@ -188,7 +192,7 @@ func (e *Engine) awaitName(s *send) bool {
 	return true
 }
 
-// resolveWaiting looks the names of waiting sends up again.
+// resolveWaiting looks up the names of the waiting sends again.
 func (e *Engine) resolveWaiting() {
 	for n := e.waiting.n; n > 0; n-- {
 		s := e.waiting.front()

@@ -8,34 +8,37 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// Refusal is a NIC that has said hello and may not talk to this one. It is not answered: an answer would tell strangers that this NIC is here.
+// Refusal is a NIC that has said hello and may not talk to this one. It gets no answer: an answer
+// would tell strangers that this NIC is here.
 type Refusal struct {
-	NIC   uint64 // that it says it is; 0 if it does not belong to the fabric
+	NIC   uint64 // the id that it claims; 0 if it does not belong to the fabric
 	Addr  link.Addr
 	Why   error // one of package names, of package trust, rel.ErrOutdated, ErrFabric, ErrPlain or ErrSealed
 	Times uint64
 	Last  clock.Time
 }
 
-// peerNews is what has happened between this NIC and others that its log should tell.
+// peerNews holds events between this NIC and others that its log should report.
 type peerNews struct {
-	changes uint64 // grows with each
+	changes uint64 // grows with each event
 	refused []Refusal
 }
 
-// Changes grows whenever a session begins or ends, a NIC is found not to answer, or one is refused that was not before.
+// Changes returns a number that grows whenever a session begins or ends, a NIC is found not to
+// answer, or a NIC is refused for the first time.
 func (e *Engine) Changes() uint64 {
 	e.begin()
 	return e.peers.news.changes
 }
 
-// Refusals lists the NICs that have been refused, limits.Refusals at most; the one that has been silent the longest gives way to a new one.
+// Refusals returns the refused NICs, at most limits.Refusals. A new one replaces the one that has
+// been silent longest.
 func (e *Engine) Refusals() []Refusal {
 	e.begin()
 	return slices.Clone(e.peers.news.refused)
 }
 
-// refuse notes a hello that is refused.
+// refuse notes a refused hello.
 func (n *peerNews) refuse(now clock.Time, nic uint64, from link.Addr, why error) {
 	oldest := 0
 	for i := range n.refused {
@@ -64,7 +67,8 @@ func (n *peerNews) up(pr *peer) {
 	pr.ended, pr.wasUp = nil, true
 }
 
-// down notes that a session ends, or the attempt at one. The next attempts at it are no news.
+// down notes that a session has ended, or that the first attempt at one has failed. Further failed
+// attempts are no news.
 func (n *peerNews) down(pr *peer, why error) {
 	if pr.wasUp || pr.ended == nil {
 		n.changes++

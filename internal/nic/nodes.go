@@ -19,41 +19,42 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Position is where a NIC is on the torus of the fabric, if it is one (QNIX-52).
+// Position is the position of a NIC on the torus of the fabric, if there is one (QNIX-52).
 type Position = wire.Position
 
-// peer is another NIC, as this one deals with it: what is under way to it and from it.
+// peer is the state of another NIC as this one deals with it: all that is in flight to it and from
+// it.
 type peer struct {
 	ep    *rel.Endpoint
 	nic   uint64 // 0 until its first hello
 	names names.Peer
-	ended error // why the last session ended, or the last attempt at one; nil while there is one, and before the first
-	wasUp bool  // it was a session
+	ended error // why the last session or the last attempt ended; nil during a session, and before the first
+	wasUp bool  // the last one was a session
 
-	badList bool // it has sent a revocation list in this session that no authority has signed
+	badList bool // in this session it has sent a revocation list that no authority has signed
 
-	granted    uint64     // bytes that it has been permitted and that have not come
-	writtenOff uint64     // such bytes that are waited for no more
-	writeOffs  uint32     // how often
-	progressAt clock.Time // when some came, or it began to have any
+	granted    uint64     // bytes that are permitted to it and have not arrived
+	writtenOff uint64     // permitted bytes that are no longer waited for
+	writeOffs  uint32     // times that bytes were written off
+	progressAt clock.Time // when such bytes last arrived, or when it first had any
 	holder     node[peer] // in granter.holders
 
-	blocked  list[send]            // sends that wait until it can take more
+	blocked  list[send]            // sends that wait until the peer can take more
 	remotes  map[remoteKey]*remote // its processes that ours send to
 	out      fragTable[send]       // our fragments to it, by our ids
 	in       fragTable[inbound]    // its fragments to us, by its ids
-	gets     fragTable[inbound]    // what we GET from it, by our ids
-	serving  fragTable[send]       // what it GETs from us, by its ids
+	gets     fragTable[inbound]    // our GETs from it, by our ids
+	serving  fragTable[send]       // its GETs from us, by its ids
 	groups   coll.Peer
 	relays   relay.Peer
 	programs program.Peer
 
-	proved trust.Peer // what it has proved in its last session; the zero value on a plain link
+	proved trust.Peer // what it has proved in its last session; zero on a plain link
 
-	givenUp int // calls of its processes that are noted as given up, over all processes here
+	givenUp int // calls of its processes noted as given up, over all processes here
 }
 
-// remote finds what we know of a process of the peer.
+// remote returns what we know of a process of the peer.
 func (pr *peer) remote(k remoteKey) *remote {
 	r := pr.remotes[k]
 	if r == nil {
@@ -63,11 +64,11 @@ func (pr *peer) remote(k remoteKey) *remote {
 	return r
 }
 
-// peerTable is every NIC of the fabric that this one knows.
+// peerTable holds the NICs of the fabric that this one knows.
 type peerTable struct {
-	list      []*peer           // in the order of learning. Each owns its endpoint, by which rel knows it
-	last      *peer             // the last record was from it: so will be the next, mostly. nil: not known
-	datagrams []DatagramService // by service, as far as one is claimed
+	list      []*peer           // in the order in which they became known. Each owns its endpoint, by which rel knows it
+	last      *peer             // the peer of the last record, which most often sends the next too; nil: not known
+	datagrams []DatagramService // by service, nil if not claimed
 	news      peerNews
 	lists     revocations // of certificates
 }
@@ -79,29 +80,29 @@ func (t *peerTable) remove(pr *peer) {
 	t.last = nil
 }
 
-// NodeInfo is what tools are told about another NIC.
+// NodeInfo holds what tools show of another NIC.
 type NodeInfo struct {
 	ID          uint64 // 0 if it has never answered
 	Incarnation uint64
 	Addr        link.Addr
 	Up          bool
-	Ended       error // why it is not up, one of package rel; nil: it is, or has not been tried for long enough
+	Ended       error // why it is not up, an error of package rel; nil: it is up, or has not been tried for long enough
 	Processes   int
 	RTTNanos    int64
-	Frame       int // bytes of the longest frame that is known to reach it; 0 if it is down
-	WholeFrame  int // bytes of the longest that both NICs take
-	Narrow      int // Frame, if the path was found to carry no more; else 0
+	Frame       int // bytes of the longest frame known to reach it; 0 if it is down
+	WholeFrame  int // bytes of the longest frame that both NICs take
+	Narrow      int // equal to Frame if the path was found to carry no more; else 0
 	Position    Position
-	Key         trust.PublicKey // that it has proved in its session; zeros if it is down, and on a plain link
-	Binding     trust.Binding   // what ties its id to Key
+	Key         trust.PublicKey // proved in its session; zero if it is down, and on a plain link
+	Binding     trust.Binding   // the proof that its id belongs to Key
 	Suite       string          // the AEAD of its frames; empty if they are plain, or it is down
-	Check       rel.CheckStatus // how the last connectivity check stands (USNIC-61)
+	Check       rel.CheckStatus // state of the last connectivity check (USNIC-61)
 	CheckText   string          // why it failed
-	Elsewhere   link.Addr       // from which frames of its last session came that were dropped, since it is called at Addr
-	NoAnswerAt  string          // further addresses of its host at which it did not answer, since it was up last
+	Elsewhere   link.Addr       // source of dropped frames of its last session, since it is called at Addr
+	NoAnswerAt  string          // further addresses of its host at which it has not answered since it was last up
 }
 
-// Nodes lists the other NICs in the order in which this one got to know them.
+// Nodes returns the other NICs in the order in which this one got to know them.
 func (e *Engine) Nodes() []NodeInfo {
 	e.begin()
 	var l []NodeInfo
@@ -119,13 +120,13 @@ func (e *Engine) Nodes() []NodeInfo {
 	return l
 }
 
-// peerWith finds the peer with an endpoint; nil if there is none.
+// peerWith returns the peer with an endpoint, or nil.
 func peerWith(ep *rel.Endpoint) *peer {
 	pr, _ := ep.Owner.(*peer)
 	return pr
 }
 
-// peerAt finds the peer with an endpoint. There is none yet if a NIC is added, or says hello.
+// peerAt returns the peer with an endpoint. It makes a new one if a NIC is added or says hello.
 func (e *Engine) peerAt(ep *rel.Endpoint) *peer {
 	pr := peerWith(ep)
 	if pr == nil {
@@ -138,9 +139,9 @@ func (e *Engine) peerAt(ep *rel.Endpoint) *peer {
 	return pr
 }
 
-// peerOf finds the peer with an id; nil if there is none.
+// peerOf returns the peer with an id, or nil.
 func (e *Engine) peerOf(nic uint64) *peer {
-	if pr := e.peers.last; pr != nil && pr.nic == nic && nic != 0 { // mostly
+	if pr := e.peers.last; pr != nil && pr.nic == nic && nic != 0 { // in most cases
 		return pr
 	}
 	if ep := e.rel.Endpoint(nic); ep != nil {
@@ -149,11 +150,12 @@ func (e *Engine) peerOf(nic uint64) *peer {
 	return nil
 }
 
-// Admit says whether a NIC that says hello may open a pair with this one (decision 1).
+// Admit returns nil if a NIC that says hello may open a pair with this one (decision 1), else the
+// reason why not.
 func (h *handler) Admit(now clock.Time, nic uint64, from link.Addr) error {
 	err := h.names.Admit(nic, from)
 	if h.cfg.Security != nil && errors.Is(err, names.ErrKnownID) {
-		return nil // the handshake proves whose id it is, and of two lives of one NIC the later one counts
+		return nil // the handshake proves who owns the id, and of two lives of one NIC the later one counts
 	}
 	if err != nil {
 		h.peers.news.refuse(now, nic, from, err)
@@ -161,16 +163,16 @@ func (h *handler) Admit(now clock.Time, nic uint64, from link.Addr) error {
 	return err
 }
 
-// MakeRoom forgets a peer that configuration does not name and that is not up, so that another one
-// has its place.
+// MakeRoom forgets a peer that is not in the configuration and not up, so that another NIC gets
+// its place.
 func (h *handler) MakeRoom() bool { return h.names.MakeRoom() }
 
-// Outdated notes a NIC that is not let in, since it had a larger incarnation before.
+// Outdated notes a NIC that is refused because it had a larger incarnation before.
 func (h *handler) Outdated(now clock.Time, nic uint64, from link.Addr) {
 	h.peers.news.refuse(now, nic, from, rel.ErrOutdated)
 }
 
-// Up begins a session with a peer: the tables go to it before anything else.
+// Up begins a session with a peer. The tables are sent to it before anything else.
 func (h *handler) Up(_ clock.Time, ep *rel.Endpoint) {
 	e := h.engine()
 	pr := e.peerAt(ep)
@@ -185,8 +187,8 @@ func (h *handler) Up(_ clock.Time, ep *rel.Endpoint) {
 	e.unblock(pr)
 }
 
-// Down ends a session, or the attempt at one. Whatever needs the peer ends with the reason; what has been accepted stays. The
-// processes are told before anything of a next session can come.
+// Down ends a session, or the attempt at one. Operations that need the peer end with the reason;
+// accepted messages stay. The processes are told before any data of a next session can arrive.
 func (h *handler) Down(_ clock.Time, ep *rel.Endpoint, why error) {
 	e := h.engine()
 	pr := peerWith(ep)
@@ -213,7 +215,7 @@ func (h *handler) Down(_ clock.Time, ep *rel.Endpoint, why error) {
 	e.forgetLists(pr)
 }
 
-// dropPeer ends all that a process has under way with a peer.
+// dropPeer ends all operations of a process with a peer.
 func (e *Engine) dropPeer(p *process, pr *peer, end sessionEnd) {
 	knew, doubtful := p.heardOf(pr) && e.cfg.Defect != mutate.EndUntold, p.inDoubt(pr)
 	for s := range p.underWay {
@@ -240,7 +242,7 @@ func (e *Engine) dropPeer(p *process, pr *peer, end sessionEnd) {
 	for inb := range p.stray.all { // whole messages stay, but not on the credit of the old session
 		inb.leaveCredit(pr)
 	}
-	for r := range p.receives { // likewise those that wait for more of their place
+	for r := range p.receives { // nor do those that wait for more room in their stretch
 		if inb := r.inb; inb != nil {
 			inb.leaveCredit(pr)
 		}
@@ -255,7 +257,8 @@ func (e *Engine) dropPeer(p *process, pr *peer, end sessionEnd) {
 	}
 }
 
-// leaveCredit has a whole message of a peer take of its receiver's staging what it took of the peer's credit.
+// leaveCredit moves the cost of a peer's whole message from the peer's credit to its receiver's
+// staging.
 func (inb *inbound) leaveCredit(pr *peer) {
 	if inb.peer == pr && inb.done && inb.onCredit {
 		inb.onCredit, inb.charged = false, int(stagedCost(inb.length))
@@ -263,7 +266,8 @@ func (inb *inbound) leaveCredit(pr *peer) {
 	}
 }
 
-// endSource forgets a source whose session is over, with all that is parked: what is before it will not come (decision 6).
+// endSource forgets a source whose session is over, with all its parked messages: the message
+// before them will not come (decision 6).
 func (e *Engine) endSource(p *process, src *source) {
 	for inb := src.early.front(); inb != nil; inb = src.early.front() {
 		if inb.done && e.cfg.Defect == mutate.ParkedDelivered {
@@ -284,7 +288,8 @@ func (p *process) forgetSource(src *source) {
 	}
 }
 
-// loseInbound drops an inbound whose rest will not come. Its receive waits again, for another message.
+// loseInbound drops an inbound whose rest will not come. Its receive waits again, for another
+// message.
 func (e *Engine) loseInbound(inb *inbound) {
 	r := inb.recv
 	e.freeInbound(inb)
@@ -293,8 +298,9 @@ func (e *Engine) loseInbound(inb *inbound) {
 	}
 }
 
-// CheckAll begins a connectivity check of every node (USNIC-61), also of those whose id is not known yet, opening a session first if
-// there is none. Nodes tells how each stands; it ends within limits.CheckTries probes, or when the node is given up.
+// CheckAll begins a connectivity check of every node (USNIC-61), even if its id is not known yet.
+// It opens a session first if there is none. Nodes returns the state of each check. A check ends
+// within limits.CheckTries probes, or when the node is given up.
 func (e *Engine) CheckAll(now clock.Time) {
 	e.begin()
 	for _, pr := range e.peers.list {
@@ -310,7 +316,7 @@ func (e *Engine) stopGet(s *send) {
 	}
 }
 
-// tell gives a process an event, unless it leaves.
+// tell gives a process an event, unless the process is leaving.
 func (e *Engine) tell(p *process, ev vni.Event) {
 	if p.gone {
 		return
@@ -320,7 +326,7 @@ func (e *Engine) tell(p *process, ev vni.Event) {
 	e.ring(p)
 }
 
-// expire does what has waited for its time, or for a name.
+// expire serves everything that has waited for its time, or for a name.
 func (e *Engine) expire() {
 	if e.expiry.due(e.now) {
 		e.names.Expire()

@@ -8,14 +8,15 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Order is the matcher's (decision 5). A source counts the envelopes that have been matched or queued; one that comes
-// early is parked until those before it have come. What a peer can park is bounded by what it may send: its credit, its
-// permission requests, and rel's window.
+// Order is the matcher's job (decision 5). A source counts the envelopes that have been matched or
+// queued. An early envelope is parked until those before it have arrived. A peer can park only as
+// much as it may send: its credit, its permission requests, and rel's window.
 //
-// A parked message is neither accepted nor delivered, and the end of the session drops it: so what a process receives from
-// another within a session has no holes (decision 6).
+// A parked message is neither accepted nor delivered, and the end of the session drops it. So what
+// a process receives from another within a session has no holes (decision 6).
 
-// sourceKey is one process of the fabric, in one life, as a sender to a process of ours. Its peer is nil if it is ours.
+// sourceKey identifies a process of the fabric, in one life, as a sender to a process of ours. Its
+// peer is nil if it is on this NIC.
 type sourceKey struct {
 	peer *peer
 	slot uint16
@@ -26,16 +27,17 @@ type source struct {
 	key      sourceKey
 	nic      uint64
 	p        *process // the receiver
-	name     vni.Name // zero until the sender's NIC has told it
-	named    bool     // it has
-	over     bool     // it has gone, and p has been told
-	credit   *credit  // of its NIC; nil if it is a process of this one
+	name     vni.Name // zero until the sender's NIC has announced it
+	named    bool     // the name has been announced
+	over     bool     // the sender has gone, and p has been told
+	credit   *credit  // of its NIC; nil if the sender is on this NIC
 	expected uint32   // number of the next envelope to match
 	early    list[inbound]
-	sender   *vni.Sender // as Meet tells of it, once it has; it is named then
+	sender   *vni.Sender // what Meet returns as the sender, made at the first Meet; the source is then named
 }
 
-// whole is what a process is told of its sender, which does not change. It has its name, or will never be asked for one.
+// whole returns the sender as processes see it, which does not change. The source is named, or its
+// name will never be asked for.
 func (src *source) whole() *vni.Sender {
 	if src.sender == nil {
 		src.sender = &vni.Sender{Name: src.name, NIC: src.nic, Slot: src.key.slot, Gen: src.key.gen}
@@ -43,8 +45,8 @@ func (src *source) whole() *vni.Sender {
 	return src.sender
 }
 
-// sourceOf finds the sender of an envelope, as its receiver knows it. Nil means that there is no such receiver: the
-// sender has been told.
+// sourceOf returns the sender of an envelope, as its receiver knows it. If there is no such
+// receiver, it tells the sender and returns nil.
 func (e *Engine) sourceOf(pr *peer, env *wire.Envelope, id wire.FragmentID) *source {
 	p := e.process(env.DstSlot)
 	if p == nil || !p.served() {
@@ -62,7 +64,8 @@ func (e *Engine) sourceOf(pr *peer, env *wire.Envelope, id wire.FragmentID) *sou
 	return src
 }
 
-// source finds a sender among those that p has heard of. It returns nil if it is one more than its NIC may have.
+// source returns the sender k among those that p has heard of. It returns nil if that would be one
+// more than the sender's NIC may have.
 func (e *Engine) source(p *process, k sourceKey) *source {
 	if src := p.lastSource; src != nil && src.key == k {
 		return src
@@ -84,7 +87,7 @@ func (e *Engine) source(p *process, k sourceKey) *source {
 		case programSlot:
 			src.name, src.named = programName(k.gen), true
 		default:
-			if n := e.names.At(vni.Address{NIC: src.nic, Slot: k.slot, Gen: k.gen}); n != nil && !n.Stale() { // else its NIC has not told it in this session
+			if n := e.names.At(vni.Address{NIC: src.nic, Slot: k.slot, Gen: k.gen}); n != nil && !n.Stale() { // else its NIC has not announced it in this session
 				src.name, src.named = n.Name, true
 			}
 		}
@@ -94,8 +97,8 @@ func (e *Engine) source(p *process, k sourceKey) *source {
 	return src
 }
 
-// behind finds the last parked envelope with a lower number, or with this one. Most come in order, so it looks from the
-// end.
+// behind returns the last parked envelope with this number or a lower one. Most come in order, so
+// it searches from the end.
 func (src *source) behind(number uint32) *node[inbound] {
 	n := src.early.tail
 	for n != nil && int32(n.v.env.Number-number) > 0 {
@@ -104,7 +107,7 @@ func (src *source) behind(number uint32) *node[inbound] {
 	return n
 }
 
-// fresh reports whether an envelope with this number can still come.
+// fresh reports whether an envelope with this number may still arrive.
 func (src *source) fresh(number uint32) bool {
 	if int32(number-src.expected) < 0 {
 		return false
@@ -116,8 +119,9 @@ func (src *source) fresh(number uint32) bool {
 // mayVoid reports whether one more withdrawn number may be parked.
 func (src *source) mayVoid() bool { return src.credit == nil || src.credit.voids < limits.VoidsPerPeer }
 
-// inOrder reports whether the envelope with this number is the one to match now. It is not, either, while the name of
-// its sender is unknown: matching goes by names, and the table that has it is under way.
+// inOrder reports whether the envelope with this number is the one to match now. It returns false
+// while the name of its sender is unknown: matching uses names, and the table with this name is on
+// its way.
 func (e *Engine) inOrder(src *source, number uint32) bool {
 	if !src.named {
 		return false
@@ -125,7 +129,7 @@ func (e *Engine) inOrder(src *source, number uint32) bool {
 	return number == src.expected || e.cfg.Defect == mutate.OrderIgnored
 }
 
-// arrive matches an envelope that has come, or parks it.
+// arrive matches an envelope that has arrived, or parks it.
 func (e *Engine) arrive(inb *inbound) {
 	src := inb.src
 	next := e.inOrder(src, inb.env.Number)
@@ -143,7 +147,7 @@ func (e *Engine) arrive(inb *inbound) {
 	}
 }
 
-// parked reports whether envelopes before that of inb have yet to come.
+// parked reports whether envelopes before that of inb have not arrived yet.
 func (inb *inbound) parked() bool { return inb.src != nil && inb.node.in == &inb.src.early }
 
 // advance passes over the envelope just matched, and matches those parked behind it.
@@ -169,7 +173,7 @@ func (e *Engine) release(src *source) {
 	}
 }
 
-// named gives the sources at an address their name, and matches what waited for it.
+// named gives the sources at an address their name, and matches the messages that waited for it.
 func (e *Engine) named(n *names.Entry) {
 	pr := e.peerOf(n.NIC)
 	for p := range e.procs.all {
@@ -182,8 +186,8 @@ func (e *Engine) named(n *names.Entry) {
 	}
 }
 
-// withdrawn passes over a message that its sender has given up (USNIC has no such thing; a context that expires needs
-// it).
+// withdrawn passes over a message that its sender has given up (USNIC has no such thing; a
+// context.Context that ends needs it).
 func (e *Engine) withdrawn(pr *peer, r wire.Record) {
 	id, env := r.Withdraw()
 	if inb := pr.in.get(id); inb != nil {
@@ -207,7 +211,7 @@ func (e *Engine) withdrawn(pr *peer, r wire.Record) {
 	if !src.mayVoid() {
 		return
 	}
-	// It overtook its own message, which fresh will refuse from now on.
+	// The Withdraw has overtaken its message, which fresh will refuse from now on.
 	e.refund(src, env.Tag)
 	e.passOver(e.newInbound(src, &env, inboundStaged, 0))
 }

@@ -8,27 +8,32 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Permission is the flow control of long messages, and of short ones without credit (QNIX-42, decision 8). The sender
-// asks with a Request; the receiver permits bytes, as many at a time as it can take, and the sender sends what is
-// permitted. What is permitted and has not come is bounded over all senders, below what the link holds, so that nothing
-// is lost however many send at once.
+// Permission is the flow control of long messages, and of short ones without credit (QNIX-42,
+// decision 8). The sender asks with a Request, the receiver permits as many bytes at once as it
+// can take, and the sender sends them. The sum of permitted bytes that have not arrived is bounded
+// over all senders, below the capacity of the link. So nothing is lost however many NICs send at
+// once.
 //
-// A NIC that has permission and sends nothing must not keep the others waiting. What it holds is written off after a
-// while: it counts against the bound no more, and until it has come its message is permitted nothing else. Other messages
-// of that NIC are, one grant at a time, since it may be well. What its processes have yet to describe it is not permitted.
+// A NIC that has permission and sends nothing must not keep the others waiting. Its permitted
+// bytes are written off after a while: they no longer count against the bound, and their message
+// gets no other permission until they have arrived. Other messages of that NIC get one grant at a
+// time, since the NIC may be well. Bytes that its processes have not described yet are not
+// permitted.
 
-// granter hands out permission. Shortest remaining first, but every eighth to the oldest, so that none starves; and to
-// several NICs at a time, so that the next is under way when one ends or is slow.
+// granter gives permission. The message with the fewest remaining bytes comes first, but every
+// eighth grant goes to the oldest, so that none starves. Several NICs have permission at once, so
+// that the next is in flight when one ends or is slow.
 type granter struct {
 	bound       uint64        // of outstanding
-	waiting     list[inbound] // wanted, not fully permitted; oldest first
-	outstanding uint64        // bytes permitted that have not come, without those written off
-	holders     list[peer]    // those that have some of it; the first has made no progress for longest
+	waiting     list[inbound] // inbounds not fully permitted; oldest first
+	outstanding uint64        // bytes permitted that have not arrived, without those written off
+	holders     list[peer]    // peers that have some of it; the first has made no progress for longest
 	turn        int
 }
 
-// bound is how much a NIC with this configuration permits at a time. A link that loses nothing holds its senders up by
-// itself, and what it has room for is soon through; of the others' room a quarter is left to what comes without permission.
+// grantBound returns how many bytes a NIC with this configuration permits at once. A link that
+// loses nothing slows its senders itself, and its capacity is soon used again. On other links, a
+// quarter of the capacity is left to data that comes without permission.
 func (cfg *Config) grantBound() uint64 {
 	if cfg.Link.Properties().Reliable {
 		return max(limits.GrantedBytes, cfg.ReceiveCapacity)
@@ -36,9 +41,10 @@ func (cfg *Config) grantBound() uint64 {
 	return max(min(limits.GrantedBytes, cfg.ReceiveCapacity*3/4), limits.StagedMessage)
 }
 
-// add begins to permit an inbound, as far as there is a place for its bytes. The answer to a GET must have begun, which
-// has a first permission of its own: records may overtake one another, and a permission that comes before its GET means
-// nothing to the NIC that gets it. The first piece has it added again.
+// add starts to permit an inbound, as far as there is a place for its bytes. The answer to a GET
+// must have begun, for which the GET carries its own first permission. Records may overtake one
+// another, and a permission that arrives before its GET means nothing to the answering NIC. The
+// first piece calls add again.
 func (g *granter) add(e *Engine, inb *inbound) {
 	if inb.kind == inboundGet && inb.got == 0 && e.cfg.Defect != mutate.PermitUnasked {
 		return
@@ -48,7 +54,7 @@ func (g *granter) add(e *Engine, inb *inbound) {
 	}
 }
 
-// run permits what there is room for.
+// run gives the permissions for which there is room.
 func (g *granter) run(e *Engine) {
 	g.writeOff(e.now)
 	for g.waiting.n > 0 {
@@ -63,7 +69,7 @@ func (g *granter) run(e *Engine) {
 		if e.cfg.Defect == mutate.GrantBeyond {
 			room = g.most()
 		}
-		if room < min(n, max(limits.StagedMessage, share)) { // in crumbs, each would be a frame of its own
+		if room < min(n, max(limits.StagedMessage, share)) { // small grants would each need a separate frame
 			return
 		}
 		if n = min(n, room); inb.limit+n < reach {
@@ -77,8 +83,9 @@ func (g *granter) run(e *Engine) {
 	}
 }
 
-// inBatches makes n bytes end where a frame of the inbound's sender does, and a batch of them if there are as many: a short frame
-// in the middle of a message ends the batch that it leaves in.
+// inBatches makes n bytes end at the end of a frame of the inbound's sender, or of a batch of
+// frames if n is long enough. A short frame in the middle of a message ends the batch in which it
+// leaves.
 func (inb *inbound) inBatches(n uint64) uint64 {
 	frame := uint64(inb.peer.ep.PieceLen(wire.TypeChunk))
 	for _, unit := range [2]uint64{limits.StageBytes / (frame + wire.ChunkLen + wire.Overhead) * frame, frame} {
@@ -89,8 +96,9 @@ func (inb *inbound) inBatches(n uint64) uint64 {
 	return n
 }
 
-// share is how much of the bound a permission for a NIC adds, where that is not much: half of it while no other NIC wants any, since each
-// permission is a frame, which costs both ends together as much as a fifth of a batch.
+// share returns how much of the bound a permission for a NIC adds at least. It is half of the
+// bound while no other NIC wants permission, since each permission is a frame, which costs both
+// ends together as much as a fifth of a batch.
 func (g *granter) share(pr *peer) uint64 {
 	if g.bound >= limits.GrantedBytes && g.alone(pr) {
 		return g.bound / 2
@@ -98,7 +106,8 @@ func (g *granter) share(pr *peer) uint64 {
 	return g.bound / limits.GrantShare
 }
 
-// alone reports whether no NIC but one has permission or waits for it. Of many that wait it does not look.
+// alone reports whether no NIC but pr has permission or waits for it. It returns false without a
+// look if many inbounds wait.
 func (g *granter) alone(pr *peer) bool {
 	if g.holders.n > 1 || g.holders.n == 1 && g.holders.front() != pr || g.waiting.n > limits.GrantLook {
 		return false
@@ -111,10 +120,10 @@ func (g *granter) alone(pr *peer) bool {
 	return true
 }
 
-// most is how many bytes one permission adds at most while others want some.
+// most returns how many bytes one permission adds at most while others want permission.
 func (g *granter) most() uint64 { return max(limits.GrantBytes, g.bound/limits.GrantShare) }
 
-// room is how many bytes may be permitted in all.
+// room returns how many bytes may be permitted in all.
 func (g *granter) room() uint64 { return g.bound - min(g.outstanding, g.bound) }
 
 // count notes that n bytes of an inbound have been permitted.
@@ -131,14 +140,16 @@ func (g *granter) count(now clock.Time, inb *inbound, n uint64) {
 	}
 }
 
-// age notes that what an inbound owes has been written off, if that was since the last look.
+// age notes that the bytes an inbound owes have been written off, if that happened since the last
+// look.
 func (inb *inbound) age() {
 	if inb.writeOffs != inb.peer.writeOffs {
 		inb.writeOffs, inb.hopeful = inb.peer.writeOffs, 0
 	}
 }
 
-// settle notes that n permitted bytes of an inbound have come, or will not: those that are written off first.
+// settle notes that n permitted bytes of an inbound have arrived or will not: written-off bytes
+// first.
 func (g *granter) settle(now clock.Time, inb *inbound, n uint64) {
 	pr := inb.peer
 	inb.age()
@@ -156,11 +167,11 @@ func (g *granter) settle(now clock.Time, inb *inbound, n uint64) {
 	}
 }
 
-// patience is how long a NIC with permission may send nothing: several round trips, and the time in which an operating
-// system lets another thread run.
+// patience returns until when a NIC with permission may send nothing: several round trips, and the
+// time in which an operating system lets another thread run.
 func (pr *peer) patience() clock.Time { return pr.progressAt.Add(limits.GrantPatience + 4*pr.ep.RTT()) }
 
-// writeOff ends the waiting for NICs whose patience is over.
+// writeOff writes off the permitted bytes of NICs whose patience is over.
 func (g *granter) writeOff(now clock.Time) {
 	for pr := g.holders.front(); pr != nil && g.waiting.n > 0 && pr.patience() <= now; pr = g.holders.front() {
 		g.outstanding -= pr.granted
@@ -171,7 +182,7 @@ func (g *granter) writeOff(now clock.Time) {
 	}
 }
 
-// next is when the first patience will be over, if any is waited for.
+// next returns when the first patience will be over, or Never if no inbound waits.
 func (g *granter) next() clock.Time {
 	if pr := g.holders.front(); pr != nil && g.waiting.n > 0 {
 		return pr.patience()
@@ -179,18 +190,19 @@ func (g *granter) next() clock.Time {
 	return clock.Never
 }
 
-// first is what a GET permits in advance, over the bound if need be: never nothing, since bytes that come for a GET that
-// was given up tell its answerer so.
+// first returns how many bytes a GET permits in advance, beyond the bound if necessary. It is
+// never 0: if the GET is given up, the arriving bytes cause a Refuse that stops the answering NIC.
 func (g *granter) first() uint64 { return max(min(g.room(), g.most()), limits.GetAdvance) }
 
-// barred reports whether a message is permitted nothing just now, since of its own or others of its NIC too little came.
+// barred reports whether a message may get no permission now, since too few bytes of it, or of
+// others of its NIC, have arrived.
 func (inb *inbound) barred() bool {
 	inb.age()
 	return inb.peer.writtenOff > 0 && (inb.owes > inb.hopeful || inb.peer.granted > 0)
 }
 
-// pick chooses which inbound is permitted next: among NICs that have less than their share of the bound, if there are any. Nil says
-// that all that wait are barred.
+// pick returns the inbound that gets the next permission. NICs with less than their share of the
+// bound come first. It returns nil if all waiting inbounds are barred.
 func (g *granter) pick() (best *inbound) {
 	for n := g.waiting.n; n > 0 && g.waiting.front().barred(); n-- {
 		g.waiting.rotate()
@@ -211,7 +223,7 @@ func (g *granter) pick() (best *inbound) {
 	return best
 }
 
-// drop takes back the permission of bytes that will not come, and forgets the inbound.
+// drop takes back the permission of bytes that will not arrive, and forgets the inbound.
 func (g *granter) drop(e *Engine, inb *inbound) {
 	inb.grant.remove()
 	if e.cfg.Defect == mutate.GrantLeak && inb.limit > 0 {
@@ -224,7 +236,7 @@ func (g *granter) drop(e *Engine, inb *inbound) {
 	inb.limit = 0
 }
 
-// permit tells the sender of an inbound that its bytes below limit may come.
+// permit tells the sender of an inbound that it may send the bytes below limit.
 func (e *Engine) permit(inb *inbound, limit uint64) {
 	inb.limit = limit
 	var flags uint8
@@ -237,7 +249,7 @@ func (e *Engine) permit(inb *inbound, limit uint64) {
 	}
 }
 
-// request takes a permission request (QNIX-43, QNIX-46, QNIX-47).
+// request handles a permission request (QNIX-43, QNIX-46, QNIX-47).
 func (e *Engine) request(pr *peer, r wire.Record) {
 	q := r.Request()
 	if inb := pr.in.get(q.ID); inb != nil && inb.kind == inboundRequest && inb.env.Number == q.Envelope.Number {
@@ -248,7 +260,7 @@ func (e *Engine) request(pr *peer, r wire.Record) {
 	if src == nil || e.arrived(src, &q.Envelope, 0) != goesOn {
 		return
 	}
-	if q.Length <= eagerMost(e.cfg.ReceiveCapacity) { // it may ask for want of credit: a shorter one has no other reason
+	if q.Length <= eagerMost(e.cfg.ReceiveCapacity) { // it may ask for want of credit, the only reason for a short message
 		e.giveCredit(pr, src.p)
 	}
 	inb := e.newInbound(src, &q.Envelope, inboundRequest, q.Length)
@@ -260,7 +272,7 @@ func (e *Engine) request(pr *peer, r wire.Record) {
 	e.arrive(inb)
 }
 
-// permission takes a permission for a send of ours.
+// permission handles a permission for a send of ours.
 func (e *Engine) permission(pr *peer, r wire.Record) {
 	id, limit := r.Permission()
 	var s *send
@@ -270,7 +282,7 @@ func (e *Engine) permission(pr *peer, r wire.Record) {
 		s = pr.out.get(id)
 	}
 	if s == nil {
-		if r.Flags()&wire.FlagGet == 0 { // we withdrew it before its request got there
+		if r.Flags()&wire.FlagGet == 0 { // we withdrew it before its request arrived
 			e.withdraw(pr, id, &wire.Envelope{})
 		}
 		return
@@ -292,7 +304,8 @@ func (e *Engine) permission(pr *peer, r wire.Record) {
 	e.announce(s)
 }
 
-// requestClosed notes that a permission request has been answered, or its send is over: the next one may be made.
+// requestClosed notes that a permission request has been answered, or that its send is over. The
+// next request may be made.
 func (e *Engine) requestClosed(s *send) {
 	if !s.requested {
 		return

@@ -6,17 +6,20 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// A probe asks what waits for a receive, and leaves it there. It is told of the oldest message that a receive in its place would get: of
-// one that waits already, or else of the next that finds no receive. So a posted receive goes before any probe.
+// A probe asks which message waits for a receive, and leaves it there. It reports the oldest
+// message that a receive in its place would get. If none waits, it reports the next message that
+// finds no receive. So a posted receive goes before any probe.
 //
 //	Probe ──► one waits? ─yes─► told: sender, tag, length, and a ticket
 //	             │ no                          │
 //	             └─► in process.probes         └─► Receive with the ticket: that message and no other, or none
 //
-// The ticket is for a receive that needs memory for just that message. Another receive may have taken it meanwhile, and its sender may have
-// withdrawn it: then the receive ends at once, and its process probes again. So nothing is kept for a process that never comes back.
+// The ticket is for a receive that needs memory for just that message. Another receive may have
+// taken the message meanwhile, or its sender may have withdrawn it. The receive then ends at once,
+// and its process probes again. So the NIC keeps nothing for a process that never returns.
 
-// startProbe takes a Probe command, whose context has been read.
+// startProbe starts a Probe whose context has been read. If atOnce, the probe does not wait for a
+// message.
 func (e *Engine) startProbe(r *receive, atOnce bool) {
 	p := r.p
 	if r.reply || r.refill != nil || r.size > 0 {
@@ -39,14 +42,14 @@ func (e *Engine) startProbe(r *receive, atOnce bool) {
 	}
 }
 
-// tellProbes tells all probes for which a message waits, oldest first.
+// tellProbes completes all probes for which a message waits, oldest first.
 func (e *Engine) tellProbes(p *process) {
 	for r := range p.probes.all {
 		e.tellProbe(r)
 	}
 }
 
-// tellProbe tells a probe of the oldest message that waits and that it wants, if there is one.
+// tellProbe completes a probe with the oldest waiting message that it wants, if there is one.
 func (e *Engine) tellProbe(r *receive) bool {
 	inb := r.p.stray.find(e, r)
 	if inb == nil {
@@ -62,7 +65,7 @@ func (e *Engine) tellProbe(r *receive) bool {
 	return true
 }
 
-// claim gives a receive the message of its ticket, if that still waits.
+// claim gives a receive the message of its ticket, if the message still waits.
 func (e *Engine) claim(r *receive) {
 	inb := r.p.stray.find(e, r)
 	if inb == nil {

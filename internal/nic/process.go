@@ -14,7 +14,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// process is an entry of the process table (QNIX-34): one registered process, its VNI, and what it has under way.
+// process is an entry of the process table (QNIX-34): one registered process, its VNI, and its
+// operations.
 type process struct {
 	node     node[process] // in Engine.active while the NIC listens to its queue
 	sendNode node[process] // in Engine.turns while it has sends that can take a turn
@@ -25,73 +26,74 @@ type process struct {
 	vni      *vni.NIC
 	wakeUp   func()
 	rung     bool
-	newAt    int  // position of its New_Process, while that is not answered; else noCommand
-	gone     bool // it leaves: its name and its operations have ended
+	newAt    int  // position of its New_Process until that is answered; else noCommand
+	gone     bool // it is leaving: its name and its operations have ended
 	leaving  node[process]
-	refused  error // then: what its New_Process is answered with, if that has yet to be
-	deleteAt int   // position of its Delete_Process, if that has come; else noCommand
-	detached bool  // served no more; the driver has yet to delete it
-	idle     int   // polls in a row that found no command
-	silent   int   // rings in a row without a command
+	refused  error // the answer to its New_Process, if it is gone and not answered yet
+	deleteAt int   // position of its Delete_Process, if that was posted; else noCommand
+	detached bool  // no longer served; the driver has yet to delete it
+	idle     int   // consecutive polls that found no command
+	silent   int   // consecutive rings without a command
 	badOps   int   // operations refused for their arguments since badSince; a storm of them detaches
 	badSince clock.Time
 
 	sends          []send     // by send context
-	copies         []*send    // of multicasts, numbered behind the contexts; nil where there is none
-	free           []int      // the places in copies that are free
+	copies         []*send    // sends of multicasts, numbered after the contexts; nil if unused
+	free           []int      // free places in copies
 	sched          list[send] // second level of the round robin (QNIX-40): sends that can take a turn
 	dests          map[vni.Address]*dest
-	blanks         list[dest]    // that are blank, or were when they were last looked at; the first is forgotten first
-	lastDest       *dest         // that a send went to: so will the next, mostly
+	blanks         list[dest]    // destinations that are blank, or were at the last look; the first is forgotten first
+	lastDest       *dest         // of the last send: the next send most often has the same
 	recvs          []receive     // by receive context
 	posted         list[receive] // receive table, first half: posted and not yet matched, oldest first
-	bare           list[receive] // of datagrams, oldest first
+	bare           list[receive] // receives of datagrams, oldest first
 	probes         list[receive] // posted probes, oldest first
 	stray          strays        // receive table, second half: unexpected envelopes, oldest first
 	sources        map[sourceKey]*source
-	lastSource     *source                // that an envelope was from: likewise
+	lastSource     *source                // of the last envelope: the next most often has the same
 	straight       *Straight              // its straight way, if it has one
-	straights      []*receive             // entries of the receive table that are not of a context
-	spareStraights freelist.List[receive] // of those, not in use
-	tickets        uint64                 // that probes have told
-	libraries      libraries              // that have posted receives
+	straights      []*receive             // receives without a context
+	spareStraights freelist.List[receive] // receives without a context, not in use
+	tickets        uint64                 // number of tickets given
+	libraries      libraries              // libraries that have posted receives
 	postSeq        uint64                 // numbers posted receives, so that one can go back to its place
 
 	regions  []*region              // by id; 0 is the pool
-	rings    int                    // bytes of rings that others cannot reach by mistake, and of what was put back from rings
-	runs     freelist.List[sendRun] // of its sends
-	ringed   []*receive             // that have rings
-	fresh    []*msgRing             // with something that the process has not been shown
-	staged   int                    // bytes of staging in use by messages that came with permission or locally
+	rings    int                    // bytes of rings that others cannot reach by mistake, and of messages put back from rings
+	runs     freelist.List[sendRun] // for its sends
+	ringed   []*receive             // receives with rings
+	fresh    []*msgRing             // rings with messages that the process has not been shown
+	staged   int                    // bytes of staging in use by messages that arrived with permission or locally
 	credited int                    // bytes of staging promised to sending NICs as credit
 	credits  []*credit              // by holder
-	unstaged list[inbound]          // short messages among stray that staging had no room for; oldest first
+	unstaged list[inbound]          // short messages among stray for which staging had no room; oldest first
 
 	groups coll.Process
 
-	held       list[multicast] // that have copies to begin
+	held       list[multicast] // multicasts that have copies to start
 	resumeNode node[process]   // in Engine.resumed
-	lastCopy   uint32          // counts the copies, for their tokens
+	lastCopy   uint32          // number of the last copy, for its token
 
-	segments map[uint32]bool      // that it has mapped
-	guard    *guard               // in front of it; nil if none is
-	judged   bool                 // one that judges by the bytes is, or was
-	guardOut program.OutgoingFunc // on its way out; nil if none is
+	segments map[uint32]bool      // segments that it has mapped
+	guard    *guard               // filter in front of it, or nil
+	judged   bool                 // it has, or had, a filter that judges by the bytes
+	guardOut program.OutgoingFunc // guard of what it sends, or nil
 	rooms    rel.Account          // segments of its sends
 	account  Account
 
-	user string // whose it is, by name; empty: the NIC is inside its program
+	user string // name of its user; empty: the NIC is embedded in its program
 
-	lastLetter, lastProgram clock.Time // when the last datagram, and message to a program, that its guard has judged set off
+	lastLetter, lastProgram clock.Time // when the last datagram, and the last message to a program, that its guard has judged leaves
 
-	givenUp int               // calls to it that are known to be given up, over all holders
-	gaveUp  map[*peer]*credit // the holders of such calls; nil: there has been none
+	givenUp int               // calls to it known to be given up, over all holders
+	gaveUp  map[*peer]*credit // holders of such calls; nil: there has been none
 }
 
-// sendNumbers is how many numbers the sends of the process have, those of its contexts and the copies of its multicasts.
+// sendNumbers returns how many numbers the sends of the process have: those of its contexts and of
+// the copies of its multicasts.
 func (p *process) sendNumbers() int { return len(p.sends) + len(p.copies) }
 
-// sendAt finds a send by its number, which is in the lower half of its token; nil if there is none.
+// sendAt returns a send by its number, which is in the lower half of its token, or nil.
 func (p *process) sendAt(i int) *send {
 	if i < len(p.sends) {
 		return &p.sends[i]
@@ -102,7 +104,7 @@ func (p *process) sendAt(i int) *send {
 	return nil
 }
 
-// underWay are the sends that have not ended, of contexts and copies.
+// underWay visits the sends that have not ended, of contexts and copies.
 func (p *process) underWay(yield func(*send) bool) {
 	for i := range p.sendNumbers() {
 		if s := p.sendAt(i); s != nil && s.state != sendIdle && !yield(s) {
@@ -111,7 +113,7 @@ func (p *process) underWay(yield func(*send) bool) {
 	}
 }
 
-// addressOf is the address of a process of this NIC.
+// addressOf returns the address of a process of this NIC.
 func (e *Engine) addressOf(p *process) vni.Address {
 	return vni.Address{NIC: e.cfg.ID, Slot: p.slot, Gen: p.gen}
 }
@@ -124,14 +126,15 @@ func (p *process) String() string { return fmt.Sprintf("%v (slot %d)", p.name, p
 // processTable is the process table (QNIX-34).
 type processTable struct {
 	slots      []*process                 // slot 0 is the NIC's own (decision 1); nil: none
-	gens       []uint32                   // by slot: the generation given last
-	registered int                        // processes, beside the one at slot 0
-	guards     map[vni.Name]programGuard  // programs that guard processes, by their names; nil if none does
-	outgoing   map[vni.Name]outgoingGuard // those that guard what processes send; likewise
+	gens       []uint32                   // by slot: the last generation given
+	registered int                        // processes, without the one at slot 0
+	guards     map[vni.Name]programGuard  // programs that guard processes, by the processes' names; nil: none
+	outgoing   map[vni.Name]outgoingGuard // guards of what processes send; nil: none
 	nameless   []Nameless                 // that TakeNameless has not returned yet
 }
 
-// init makes the table of at most so many processes, beside that at slot 0. The generations begin behind base.
+// init makes the table for at most most processes, besides the one at slot 0. The generations
+// begin after base.
 func (t *processTable) init(most int, base uint32) {
 	t.slots, t.gens = make([]*process, 1, 1+min(most, limits.Processes)), make([]uint32, 1+most)
 	for i := range t.gens {
@@ -139,7 +142,7 @@ func (t *processTable) init(most int, base uint32) {
 	}
 }
 
-// at returns the process at slot, nil if there is none.
+// at returns the process at slot, or nil.
 func (t *processTable) at(slot uint16) *process {
 	if int(slot) < len(t.slots) {
 		return t.slots[slot]
@@ -147,7 +150,7 @@ func (t *processTable) at(slot uint16) *process {
 	return nil
 }
 
-// all are the processes, by slot.
+// all visits the processes, ordered by slot.
 func (t *processTable) all(yield func(*process) bool) {
 	for _, p := range t.slots {
 		if p != nil && !yield(p) {
@@ -156,7 +159,8 @@ func (t *processTable) all(yield func(*process) bool) {
 	}
 }
 
-// generation gives the next process at slot its generation. 0 is no process's, so an empty envelope is of none.
+// generation returns the generation of the next process at slot. No process has 0, so an empty
+// envelope belongs to none.
 func (t *processTable) generation(slot uint16) uint32 {
 	if t.gens[slot]++; t.gens[slot] == 0 {
 		t.gens[slot]++
@@ -181,12 +185,12 @@ func (t *processTable) remove(p *process) {
 	}
 }
 
-// bytes is what the table takes, without the processes.
+// bytes returns the size of the table without the processes.
 func (t *processTable) bytes() int64 {
 	return int64(cap(t.slots))*size[*process]() + int64(len(t.gens))*size[uint32]()
 }
 
-// process returns the process at slot, nil if there is none.
+// process returns the process at slot, or nil.
 func (e *Engine) process(slot uint16) *process { return e.procs.at(slot) }
 
 // install makes the table entry of a process and begins to listen to it.
@@ -196,7 +200,8 @@ func (e *Engine) install(c driver.Command, gen uint32, name vni.Name) *process {
 	g := seg.Geometry()
 	p := &process{
 		slot: c.Index, gen: gen, pid: c.PID, name: name, user: at.User, vni: seg.NIC(), wakeUp: at.WakeUp, newAt: noCommand, deleteAt: noCommand,
-		// The allocator rounds both tables up to pages of 8 KiB: a field more may cost each process a page.
+		// The allocator rounds both tables up to pages of 8 KiB: one more field may cost each
+		// process a page.
 		sends: make([]send, g.Contexts), recvs: make([]receive, g.Contexts),
 		dests: make(map[vni.Address]*dest), sources: make(map[sourceKey]*source),
 		regions: make([]*region, 1),
@@ -218,8 +223,8 @@ func (e *Engine) install(c driver.Command, gen uint32, name vni.Name) *process {
 	return p
 }
 
-// detach ends a process that has done what no working process half can do (decision 10), which throwOut tells it. Its owner, the daemon, sees
-// the word and lets it go; until then it is served no more.
+// detach stops serving a process that has done what no correct process half can do (decision 10).
+// throwOut tells the process. Its owner, the daemon, sees the word and deletes it.
 func (e *Engine) detach(p *process, why error) {
 	if p.gone || p.detached {
 		return
@@ -230,10 +235,11 @@ func (e *Engine) detach(p *process, why error) {
 	p.node.remove()
 }
 
-// throwOut tells processes that they have been detached, once nothing of theirs is under way any more: from then on each may use its memory for something else. What
-// detaches a process is in the middle of something.
+// throwOut tells processes that they have been detached, once all their operations have ended:
+// each may then reuse its memory. It runs later than detach, since the code that detaches a
+// process is in the middle of an operation.
 func (e *Engine) throwOut() {
-	for i := 0; i < len(e.detached); i++ { // others may come while it goes on
+	for i := 0; i < len(e.detached); i++ { // more may be added meanwhile
 		if d := &e.detached[i]; !d.told {
 			d.told = true
 			p := e.process(d.Slot)
@@ -244,18 +250,19 @@ func (e *Engine) throwOut() {
 	}
 }
 
-// Detached is a process that the engine refuses to serve any longer, and the reason.
+// Detached is a process that the engine no longer serves, and the reason.
 type Detached struct {
 	Slot       uint16
 	Generation uint32
 	Name       vni.Name
 	Why        error
 
-	told bool // the process has been, which all before it have
+	told bool // the process has been told; so have all before it
 }
 
-// TakeDetached returns the processes detached since the last call, but not those that the driver has deleted meanwhile, nor those that have yet to be told. The
-// caller has the driver delete them.
+// TakeDetached returns the processes detached since the last call, except those that the driver
+// has deleted meanwhile and those that have not been told yet. The caller makes the driver delete
+// them.
 func (e *Engine) TakeDetached() []Detached {
 	e.begin()
 	n := 0
@@ -275,21 +282,22 @@ func (e *Engine) untold() bool {
 	return n > 0 && !e.detached[n-1].told
 }
 
-// listen puts p among the processes whose queues every poll looks at, until it has been idle for so many polls.
+// listen puts p among the processes whose queues every poll looks at, until it has been idle for
+// polls polls.
 func (e *Engine) listen(p *process, polls int) {
 	p.idle = e.cfg.IdlePolls - polls
-	if p.node.in == nil && !p.gone && !p.detached { // one that was thrown out may ring as much as it likes
+	if p.node.in == nil && !p.gone && !p.detached { // a detached process may ring as often as it likes
 		p.vni.Listen()
 		e.active.pushBack(&p.node)
 	}
 }
 
-// rang takes a ring of p. One that brings no command buys less and less patience, so that ringing does not keep the NIC
-// from parking; a storm of them detaches.
+// rang handles a ring of p. After each ring without a command, the NIC listens for a shorter time,
+// so that rings alone do not keep it from parking. A storm of empty rings detaches p.
 func (e *Engine) rang(p *process) {
 	p.account.Rings++
 	e.counts[vni.NICRings]++
-	if p.silent > 0 { // since the last one there was no command
+	if p.silent > 0 { // no command since the last ring
 		p.account.EmptyRings++
 		e.counts[vni.NICRingsEmpty]++
 	}

@@ -15,13 +15,14 @@ import (
 
 // The seam between the engine and the programs that run in it (internal/program).
 
-// ProgramFilter judges a message for a process by its bytes, nil if they have not all come. It reports whether the message is dropped.
+// ProgramFilter judges a message for a process by its bytes, which are nil if they have not all
+// arrived. It reports whether to drop the message.
 type ProgramFilter = program.GuardFunc
 
 // forPrograms is the engine as internal/program sees it.
 type forPrograms struct{ *services }
 
-// Programs are the programs of this NIC. After a change there the engine must be polled soon.
+// Programs returns the programs of this NIC. After a change there, the engine must be polled soon.
 func (e *Engine) Programs() *program.Table {
 	e.begin()
 	return e.programs
@@ -48,8 +49,8 @@ func (h forPrograms) Peers(yield func(*program.Peer) bool) {
 
 func (h forPrograms) Announce(to *program.Peer, n int) []byte { return h.Record(to.Endpoint, n) }
 
-// programStatus is what a process is told of its message. One that came to no end that is known, as where the program's variables could not be had
-// from the driver, was not handled.
+// programStatus returns the status of a process's message to a program. A message with no known
+// outcome was not handled, for example if the driver could not provide the program's variables.
 func programStatus(o vm.Outcome) vni.Status {
 	switch o {
 	case vm.Awaiting, vm.Stopped, vm.Passed, vm.Dropped:
@@ -66,7 +67,8 @@ func (h forPrograms) Ended(r program.Request, status vni.Status) {
 	h.engine().completeSend(r.(*send), status)
 }
 
-// Deliver gives a process a message of a program, by the matcher: it waits in the staging of the process until it is asked for.
+// Deliver gives a process a message of a program, by the matcher: the message waits in the staging
+// of the process for a receive.
 func (h forPrograms) Deliver(to vm.ID, m program.Arrival) bool {
 	e := h.engine()
 	p := e.process(program.ProcessSlot(to))
@@ -98,10 +100,12 @@ func (h forPrograms) Deliver(to vm.ID, m program.Arrival) bool {
 	return true
 }
 
-// programSlot is the slot that messages of programs are from, which no process has. Their generation is the program's number.
+// programSlot is the slot from which messages of programs come. No process has it. The generation
+// is the program's number.
 const programSlot = 1<<16 - 1
 
-// Rang has the processes look that have a segment: a flag there is set, or a lock cleared.
+// Rang makes the processes look that have mapped a segment: a flag was set there, or a lock
+// cleared.
 func (h forPrograms) Rang(segment uint32) {
 	e := h.engine()
 	for p := range e.procs.all {
@@ -111,13 +115,13 @@ func (h forPrograms) Rang(segment uint32) {
 	}
 }
 
-// programGuard is the filter of a program, and whose processes it may judge.
+// programGuard is the filter of a program, and the users whose processes it may judge.
 type programGuard struct {
 	filter ProgramFilter
 	of     program.Whose
 }
 
-// UserOf returns whose the process with a name is, if that is one of this NIC.
+// UserOf returns the user of the process with a name, if it is on this NIC.
 func (h forPrograms) UserOf(name vni.Name) (user string, there bool) {
 	for p := range h.engine().procs.all {
 		if p.name == name && p.slot != 0 && !p.gone {
@@ -127,8 +131,8 @@ func (h forPrograms) UserOf(name vni.Name) (user string, there bool) {
 	return "", false
 }
 
-// Guard puts a filter in front of the process with a name, now and whenever it comes, if it is one
-// of those users'; nil takes it away.
+// Guard puts a filter in front of the process with a name, now and whenever it registers, if it
+// belongs to one of the users in of. A nil f removes it.
 func (h forPrograms) Guard(name vni.Name, f program.GuardFunc, of program.Whose) {
 	e := h.engine()
 	if f == nil {
@@ -144,7 +148,7 @@ func (h forPrograms) Guard(name vni.Name, f program.GuardFunc, of program.Whose)
 			if p.guardBy(nil); f != nil && of.Covers(p.user) {
 				p.guardBy(f)
 			}
-			for _, src := range sorted(p.sources) { // what has waited for its bytes need not any more
+			for _, src := range sorted(p.sources) { // messages that have waited for their bytes need not any more
 				e.release(src)
 			}
 		}
@@ -159,8 +163,8 @@ func (p *process) guardBy(f ProgramFilter) {
 	}
 }
 
-// ShareSegment notes that a process has a segment mapped, or no longer has: then flags that are set there wake it. It reports whether
-// there is such a process.
+// ShareSegment notes that a process has mapped or unmapped a segment. Flags that are set in a
+// mapped segment wake it. It reports whether the process exists.
 func (e *Engine) ShareSegment(slot uint16, gen uint32, segment uint32, shared bool) bool {
 	e.begin()
 	p := e.process(slot)
@@ -176,7 +180,8 @@ func (e *Engine) ShareSegment(slot uint16, gen uint32, segment uint32, shared bo
 	return true
 }
 
-// startProgram takes a command that sends to a program. It ends when the memory may be used again, or when the message has been handled.
+// startProgram executes a command that sends to a program. The command ends when the memory may be
+// reused, or when the message has been handled.
 func (e *Engine) startProgram(s *send, sc *vni.SendContext) {
 	s.kind, s.dest, s.state = kindProgram, nil, sendPosted
 	if sc.Gen == 0 || sc.Len > prog.MaxMessage || sc.Tag > 1<<32-1 || s.env.Flags&^wire.FlagAccept != 0 {
@@ -195,5 +200,5 @@ func (e *Engine) commandProgram(s *send) {
 	e.programs.Command(s, vm.Destination{Program: d.Number, Trigger: uint32(d.Tag), NIC: d.NIC}, int(s.frag.Length), s.departs.accept)
 }
 
-// programName is what messages of a program are from.
+// programName returns the sender's name of a program's messages.
 func programName(id uint32) vni.Name { return vni.Name{App: names.Programs.App, Index: id} }

@@ -6,10 +6,11 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A PUT writes into a region of another process without its help (USNIC-31, USNIC-36, USNIC-53). A short one is one
-// record; a long one asks for permission like a message and comes in chunks. Both are accepted when all is in place.
+// A PUT writes into a region of another process without its help (USNIC-31, USNIC-36, USNIC-53). A
+// short PUT is one record. A long one asks for permission like a message and arrives in chunks.
+// Both are accepted when all bytes are in place.
 
-// sendPut lets a PUT leave.
+// sendPut sends a PUT.
 func (e *Engine) sendPut(s *send) {
 	ep := s.dest.peer.ep
 	s.accept = true
@@ -53,7 +54,7 @@ func (e *Engine) countMemory(s *send) {
 	}
 }
 
-// putRecord takes a PUT of a peer: all of it, or the announcement of a long one.
+// putRecord handles a PUT of a peer: all of it, or the announcement of a long one.
 func (e *Engine) putRecord(pr *peer, r wire.Record) {
 	id, m := r.Put()
 	payload := r.Payload()

@@ -24,43 +24,43 @@ type recvState uint8
 const (
 	recvIdle    recvState = iota
 	recvPosted            // in process.posted, process.bare or process.probes
-	recvMatched           // its message is coming in
+	recvMatched           // its message is arriving
 	recvAside             // a ring, until there is room
 )
 
 type receive struct {
 	node      node[receive] // in process.posted
 	grave     node[receive] // in expiry.doomed
-	endAt     clock.Time    // if it is doomed: when it ends
+	endAt     clock.Time    // when it ends, if it is doomed
 	p         *process
 	ctx       int
 	state     recvState
 	notify    bool
 	reply     bool       // matches replies only
-	exact     bool       // from this very process in this very life
-	recall    bool       // a Cancel came when it was matched: if its message does not come, it ends
-	orphan    vni.Status // not OK: its sender has gone: likewise
-	call      leftCall   // that the reply is awaited to, once its envelope has left
+	exact     bool       // from exactly this process in this life
+	recall    bool       // a Cancel came when it was matched: if its message does not arrive, it ends
+	orphan    vni.Status // not OK: its sender has gone; if its message does not arrive, it ends
+	call      leftCall   // the call whose reply it awaits, once the call's envelope has left
 	tags      vni.Tags
-	ticket    uint64   // not 0: that of the one message that it takes
+	ticket    uint64   // not 0: the ticket of the one message that it takes
 	sender    vni.Name // zero: any, unless exact
 	from      vni.Address
-	watch     rel.Watching // the peer on whose life it depends
+	watch     rel.Watching // the peer on which it depends
 	parts     [][]byte
 	refill    *refill    // its memory is a stretch
-	ring      *msgRing   // it goes on taking messages; ring.go
-	place     *ringPlace // it is that, of one message
+	ring      *msgRing   // it takes many messages; ring.go
+	place     *ringPlace // it is this place, for one message
 	space     [limits.Descriptors][]byte
 	size      uint64
-	seq       uint64 // its place among the posted
+	seq       uint64 // its place among the posted receives
 	inb       *inbound
-	recalled  node[receive]        // in expiry.recalled: cancelled when it was matched
+	recalled  node[receive]        // in expiry.recalled: cancelled while it was matched
 	recallEnd clock.Time           // when its message is given up
-	wanted    *vni.StraightReceive // it has come the straight way; nil: it has a context
+	wanted    *vni.StraightReceive // the straight receive; nil: it has a context
 
-	since    clock.Time  // when it was posted first
-	called   vni.Name    // of a reply to a command's call: whom the process called; zero if by address
-	calledAt vni.Address // and where that is, once it is known
+	since    clock.Time  // when it was first posted
+	called   vni.Name    // of a reply to a command's call: the process called; zero if called by address
+	calledAt vni.Address // address of the called process, once known
 }
 
 func (r *receive) init(p *process, ctx int) {
@@ -68,7 +68,7 @@ func (r *receive) init(p *process, ctx int) {
 	r.node.v, r.grave.v, r.recalled.v = r, r, r
 }
 
-// startReceive takes a Receive command (QNIX-45): match what has come already, or post.
+// startReceive executes a Receive command (QNIX-45): match a message that has arrived, or post.
 func (e *Engine) startReceive(p *process, r *receive, code vni.Code) {
 	var c vni.ReceiveContext
 	err := p.vni.Receive(r.ctx, &c)
@@ -116,7 +116,7 @@ func (e *Engine) startReceive(p *process, r *receive, code vni.Code) {
 	}
 }
 
-// rejectReceive ends a receive whose arguments are wrong, or too much for what the process may have.
+// rejectReceive ends a receive whose arguments are wrong, or exceed what the process may have.
 func (e *Engine) rejectReceive(r *receive, err error) {
 	e.finishReceive(r, &vni.Completion{Status: statusOf(err)})
 	if !errors.Is(err, errNoMemory) {
@@ -124,7 +124,7 @@ func (e *Engine) rejectReceive(r *receive, err error) {
 	}
 }
 
-// enterReceive has a receive look for what it wants, or wait.
+// enterReceive matches a receive with a waiting message, or posts it.
 func (e *Engine) enterReceive(r *receive) {
 	r.begin(e.now)
 	if r.ticket != 0 {
@@ -136,7 +136,7 @@ func (e *Engine) enterReceive(r *receive) {
 	}
 }
 
-// begin gives a receive or a probe, of whatever kind, its place behind all others.
+// begin gives a receive or a probe, of any kind, its place after all others.
 func (r *receive) begin(now clock.Time) {
 	p := r.p
 	r.since = now
@@ -145,7 +145,8 @@ func (r *receive) begin(now clock.Time) {
 	r.seq, r.recall, r.orphan, r.call.dest = p.postSeq, false, vni.StatusOK, nil
 }
 
-// doomEnded dooms a receive or a probe of one process, if it waits though that has ended already.
+// doomEnded dooms a receive or a probe from one process, if it waits although that process has
+// already ended.
 func (e *Engine) doomEnded(r *receive) {
 	if r.state != recvPosted && r.state != recvAside {
 		return
@@ -155,10 +156,11 @@ func (e *Engine) doomEnded(r *receive) {
 	}
 }
 
-// post looks among the messages that wait for one that r wants, oldest first, and posts r if there is none (QNIX-48).
+// post searches the waiting messages for one that r wants, oldest first, and posts r if there is
+// none (QNIX-48).
 func (e *Engine) post(r *receive) {
 	p := r.p
-	r.state = recvMatched // a ring with what it finds here: one that has come at once has it go on here
+	r.state = recvMatched // a ring too, while it searches: a message that is copied at once calls back here
 	for p.stray.n > 0 {
 		inb := p.stray.find(e, r)
 		if inb == nil {
@@ -193,15 +195,16 @@ func (e *Engine) post(r *receive) {
 	}
 }
 
-// takeStray takes a message off the unexpected ones: a receive has come for it.
+// takeStray takes a message off the unexpected ones: a receive has been posted for it.
 func (e *Engine) takeStray(inb *inbound) {
 	p := inb.src.p
 	p.stray.remove(inb)
 	p.account.LongestWait = max(p.account.LongestWait, e.now.Sub(inb.at))
 }
 
-// repost has a receive whose message will not come take another that waits, or wait again, in its old place, unless its process has cancelled it.
-// If its sender has gone it does not wait.
+// repost handles a receive whose message will not arrive. The receive takes another waiting
+// message, or waits again in its old place. It ends if its process has cancelled it, or if its
+// sender has gone.
 func (e *Engine) repost(r *receive) {
 	r.inb = nil
 	switch {
@@ -225,7 +228,7 @@ func (e *Engine) endReceive(r *receive, status vni.Status) {
 	e.finishReceive(r, &vni.Completion{Status: status, From: r.sender, NIC: r.from.NIC, Slot: r.from.Slot, Gen: r.from.Gen})
 }
 
-// wants is the matching rule (QNIX-19, QNIX-20).
+// wants implements the matching rule (QNIX-19, QNIX-20).
 func (r *receive) wants(src *source, env *wire.Envelope) bool {
 	if r.reply != (env.Flags&wire.FlagReply != 0) || !r.tags.Take(env.Tag) {
 		return false
@@ -236,12 +239,13 @@ func (r *receive) wants(src *source, env *wire.Envelope) bool {
 	return r.sender.Is(&src.name) || r.sender.IsZero()
 }
 
-// takes reports whether a receive takes a message that waits: one that has a ticket takes that message alone.
+// takes reports whether a receive takes a waiting message. A receive with a ticket takes only that
+// message.
 func (r *receive) takes(inb *inbound) bool {
 	return (r.ticket == 0 || r.ticket == inb.ticket) && r.wants(inb.src, &inb.env)
 }
 
-// findPosted returns the receive that a message goes to: first posted, first served.
+// findPosted returns the receive for a message: the first posted one that wants it, or nil.
 func (p *process) findPosted(src *source, env *wire.Envelope) *receive {
 	for n := p.posted.head; n != nil; n = n.next {
 		if n.v.wants(src, env) {
@@ -251,8 +255,9 @@ func (p *process) findPosted(src *source, env *wire.Envelope) *receive {
 	return nil
 }
 
-// watchSender has the peer probed on which a receive from a named source depends: if it dies, the receive must end
-// (decision 7). The name may have passed to a process of another NIC since it was last looked up.
+// watchSender makes rel probe the peer on which a receive from a named source depends: if the peer
+// dies, the receive must end (decision 7). The name may have moved to a process of another NIC
+// since it was last looked up.
 func (e *Engine) watchSender(r *receive) {
 	nic := r.from.NIC
 	if !r.exact {
@@ -267,12 +272,12 @@ func (e *Engine) watchSender(r *receive) {
 	}
 	if pr := e.peerOf(nic); pr != nil {
 		r.watch.On(pr.ep)
-	} else { // our own
+	} else { // a process of this NIC
 		r.watch.Off()
 	}
 }
 
-// completeReceive ends a receive with a message of which n bytes out of length were delivered.
+// completeReceive ends a receive with a message of length bytes, of which n were delivered.
 func (e *Engine) completeReceive(r *receive, src *source, env *wire.Envelope, n, length uint64, status vni.Status) {
 	if r.refill != nil && r.refill.broken != vni.StatusOK {
 		status = r.refill.broken
@@ -297,7 +302,7 @@ func (e *Engine) completeReceive(r *receive, src *source, env *wire.Envelope, n,
 	e.finishReceive(r, c)
 }
 
-// countReceived counts a message that a process has asked for and got.
+// countReceived counts messages that a process has asked for and got.
 func (e *Engine) countReceived(p *process, messages, bytes uint64) {
 	e.counts[vni.NICMessagesReceived] += messages
 	e.counts[vni.NICBytesReceived] += bytes
@@ -342,8 +347,9 @@ func (e *Engine) finishReceive(r *receive, c *vni.Completion) {
 	}
 }
 
-// unmatched are the receives and probes of messages that have not found theirs: whatever ends with a sender, or changes with a name, does so for
-// all of them. Those of datagrams have no sender.
+// unmatched visits the receives and probes of messages that have not found a message. An operation
+// for the end of a sender or a change of a name must handle all of them. Receives of datagrams
+// have no sender.
 func (p *process) unmatched(yield func(*receive) bool) {
 	for _, r := range p.ringed {
 		if r.state == recvAside && !yield(r) {
@@ -359,8 +365,9 @@ func (p *process) unmatched(yield func(*receive) bool) {
 	}
 }
 
-// orphanReceive ends a receive whose sender has gone. One that is matched by now gets its message, or if that does not come another that waits, or
-// else ends. A ring has what waits for it first, or is on its way into it.
+// orphanReceive ends a receive whose sender has gone. A matched receive still gets its message; if
+// that does not arrive, it gets another that waits, or ends. A ring first takes the messages that
+// wait for it or are on their way into it.
 func (e *Engine) orphanReceive(r *receive, status vni.Status) {
 	if r.state == recvMatched || r.state == recvAside || r.coming() {
 		r.orphan = status
@@ -369,7 +376,7 @@ func (e *Engine) orphanReceive(r *receive, status vni.Status) {
 	e.endReceive(r, status)
 }
 
-// dropReceives ends the receives of a process that is told of nothing any more.
+// dropReceives ends the receives of a process that is no longer told of anything.
 func (e *Engine) dropReceives(p *process) {
 	for r := range p.receives {
 		if r.ring != nil {

@@ -9,41 +9,44 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A refill is the memory of an operation that has more pieces than a context region holds, or whose process does not want
-// to hold all of it at once (QNIX-22; QNIX-24 needed two transfers here, decision 5 one). It is a stretch: the process
-// describes more at the one end, and it moves on at the other, as bytes are acknowledged or have come.
+// A refill is the memory of an operation that has more pieces than a context region holds, or
+// whose process does not want to hold all of it at once (QNIX-22; QNIX-24 needed two transfers
+// here, decision 5 one). It is a stretch: the process describes more at one end, and it moves on
+// at the other end as bytes are acknowledged or arrive.
 //
 //	│ consumed      │ parts: taken, not consumed  │ not described   │
 //	├───────────────┼─────────┬─────────┬─────────┼─────────────────┤
 //	0              base                          end               size
 //
-// A send posts up to end, and says that so much is ready; a receive permits up to end, and then waits for a Refill. What is described is
-// loaded from shared memory once; what the process writes into its region afterwards, this NIC does not see.
+// A send posts up to end, and says that so much is ready. A receive permits up to end, and then
+// waits for a Refill. A descriptor is loaded from shared memory once; the NIC does not see what
+// the process writes into its region afterwards.
 //
-// Pieces of a message arrive, and are acknowledged, in any order, each once. So each part counts what it still waits for,
-// and it is consumed when that is nothing and the parts before it are consumed. The descriptor map of QNIX-46 is no
-// table here: a piece has its offset in the message, and is scattered from there over the parts, however these are cut.
+// Pieces of a message arrive and are acknowledged in any order, each once. So each part counts the
+// bytes that it still waits for. It is consumed when it waits for none and the parts before it are
+// consumed. The descriptor map of QNIX-46 is no table here: a piece has its offset in the message,
+// and is scattered from there over the parts, whatever their lengths.
 type refill struct {
 	p       *process
 	receive bool
-	writes  bool // to the parts: a receive, and a GET
+	writes  bool // the NIC writes to the parts: a receive or a GET
 	ctx     int
 
 	space [][]byte // K of them; the first n are the parts
-	left  []uint64 // by part: bytes that it waits for
+	left  []uint64 // by part: bytes that it still waits for
 	n     int
 
 	base, end, size uint64
 	taken, consumed uint32 // descriptors, of this operation
-	told            uint32 // of the consumed, those that the process has been told of
+	told            uint32 // consumed descriptors that the process has been told of
 
 	permitted uint64     // of a send: by its receiver
-	announced uint64     // of a send: what its receiver has been told is described
-	broken    vni.Status // of a receive that has met its message: a later descriptor was wrong, so nothing more is kept
+	announced uint64     // of a send: ready bytes that its receiver has been told of
+	broken    vni.Status // of a receive that has met its message: a later descriptor was wrong, so no more is kept
 }
 
-// newRefill begins the stretch of an operation of size bytes. It must have something to begin with: a GET asks for at
-// least a byte.
+// newRefill begins the stretch of an operation of size bytes. At least one descriptor must be
+// filled: a GET asks for at least one byte.
 func (e *Engine) newRefill(p *process, receive, writes bool, ctx int, size uint64) (*refill, error) {
 	rf := e.refills.Take()
 	k := p.vni.Segment().Geometry().Descriptors
@@ -69,7 +72,7 @@ func (e *Engine) freeRefill(rf *refill) {
 	}
 }
 
-// parts is the memory of the bytes from base to end.
+// parts returns the memory of the bytes from base to end.
 func (rf *refill) parts() [][]byte { return rf.space[:rf.n] }
 
 // complete reports whether no more will be described.
@@ -98,7 +101,8 @@ func (rf *refill) extend() error {
 	return nil
 }
 
-// over notes that n bytes from offset on are done with, and moves the stretch on past the parts of which all are.
+// over notes that n bytes from offset on are done, and moves the stretch past the parts that are
+// done completely.
 func (e *Engine) over(rf *refill, offset, n uint64) {
 	at := rf.base
 	for i := 0; i < rf.n && n > 0; i++ {
@@ -125,7 +129,7 @@ func (e *Engine) over(rf *refill, offset, n uint64) {
 	e.tellConsumed(rf, rf.consumed)
 }
 
-// tellConsumed tells the process that its first descriptors up to so many are consumed.
+// tellConsumed tells the process that its first count descriptors are consumed.
 func (e *Engine) tellConsumed(rf *refill, count uint32) {
 	for ; rf.told < count; rf.told++ {
 		rf.p.vni.Consume(rf.receive, rf.ctx, rf.told)
@@ -133,7 +137,8 @@ func (e *Engine) tellConsumed(rf *refill, count uint32) {
 	}
 }
 
-// tellTooEarly is a defect: the process is told of what is merely posted.
+// tellTooEarly is a defect: it tells the process that descriptors are consumed which are only
+// posted.
 func (e *Engine) tellTooEarly(rf *refill, posted uint64) {
 	if e.cfg.Defect != mutate.ConsumedEarly {
 		return
@@ -147,7 +152,8 @@ func (e *Engine) tellTooEarly(rf *refill, posted uint64) {
 	e.tellConsumed(rf, count)
 }
 
-// placeRefilled puts a piece of a message where it belongs in the stretch. What is before it came twice, by a peer's fault.
+// placeRefilled puts a piece of a message into its place in the stretch. Bytes before the stretch
+// came twice, by a fault of the peer.
 func (e *Engine) placeRefilled(rf *refill, offset uint64, piece []byte) {
 	if offset < rf.base {
 		piece = piece[min(rf.base-offset, uint64(len(piece))):]
@@ -157,7 +163,8 @@ func (e *Engine) placeRefilled(rf *refill, offset uint64, piece []byte) {
 	e.over(rf, offset, uint64(len(piece)))
 }
 
-// restart makes the stretch ready for another message, unless some of it is consumed and may be in use for something else.
+// restart makes the stretch ready for another message. It returns false if part of it is consumed,
+// and so may be in other use.
 func (rf *refill) restart() (ok bool) {
 	if rf.consumed > 0 {
 		return false
@@ -168,8 +175,8 @@ func (rf *refill) restart() (ok bool) {
 	return true
 }
 
-// refillCommand takes a Refill: the operation of a context may go on where it waits for descriptors. One that has ended
-// ignores it.
+// refillCommand executes a Refill: the operation of a context may continue where it waits for
+// descriptors. A Refill of an operation that has ended is ignored.
 func (e *Engine) refillCommand(p *process, ctx int, which uint32) {
 	switch {
 	case which == vni.CancelReceive && ctx < len(p.recvs):
@@ -219,7 +226,7 @@ func (s *send) slide() {
 	}
 }
 
-// described is how many bytes of a send may leave, as far as its own process goes.
+// described returns how many bytes of a send may leave, as far as its own process is concerned.
 func (s *send) described() uint64 {
 	if s.refill != nil {
 		return s.refill.end
@@ -227,7 +234,8 @@ func (s *send) described() uint64 {
 	return s.frag.Length
 }
 
-// allow notes that bytes below limit are permitted, and reports whether more may be posted than before.
+// allow notes that the bytes below limit are permitted. It reports whether more may be posted than
+// before.
 func (s *send) allow(limit uint64) bool {
 	if rf := s.refill; rf != nil {
 		rf.permitted = max(rf.permitted, limit)
@@ -240,7 +248,7 @@ func (s *send) allow(limit uint64) bool {
 	return true
 }
 
-// Acknowledged moves the stretch of a send on.
+// Acknowledged moves the stretch of a send past acknowledged bytes.
 func (h *handler) Acknowledged(f *rel.Fragment, offset, n uint64) {
 	if s, ok := f.Owner.(*send); ok && s.refill != nil {
 		h.engine().over(s.refill, offset, n)
@@ -248,8 +256,9 @@ func (h *handler) Acknowledged(f *rel.Fragment, offset, n uint64) {
 	}
 }
 
-// refillReceive extends what a receive may permit. If its process gets that wrong when the message is already coming,
-// the message runs into the void and the receive ends with it: its sender cannot help it.
+// refillReceive extends what a receive may permit. If a descriptor is wrong while the message is
+// already arriving, the rest of the message is dropped and the receive ends with it: the sender
+// cannot help.
 func (e *Engine) refillReceive(r *receive) {
 	e.counts[vni.NICRefills]++
 	if err := r.refill.extend(); err != nil {
@@ -265,7 +274,7 @@ func (e *Engine) refillReceive(r *receive) {
 	e.grown(r)
 }
 
-// grown lets the message of a receive go on whose stretch has changed.
+// grown lets the message of a receive continue after the receive's stretch has changed.
 func (e *Engine) grown(r *receive) {
 	r.parts = r.refill.parts()
 	inb := r.inb
@@ -283,12 +292,13 @@ func (e *Engine) grown(r *receive) {
 	}
 }
 
-// covers reports whether there is a place for all bytes of a message of n that the receive will keep.
+// covers reports whether all bytes that the receive will keep of a message of n bytes have a
+// place.
 func (r *receive) covers(n uint64) bool {
 	return r.refill == nil || r.refill.complete() || r.refill.end >= n
 }
 
-// keeps is how many bytes of a message the receive keeps at most.
+// keeps returns how many bytes of a message the receive keeps at most.
 func (r *receive) keeps() uint64 {
 	if r.refill != nil && r.refill.broken != vni.StatusOK {
 		return r.refill.end
@@ -296,7 +306,8 @@ func (r *receive) keeps() uint64 {
 	return r.size
 }
 
-// stretch is the refill that the bytes of an inbound go to, nil if all of their place is known.
+// stretch returns the refill that takes the bytes of an inbound, or nil if their whole place is
+// known.
 func (inb *inbound) stretch() *refill {
 	switch {
 	case inb.recv != nil:
@@ -317,8 +328,8 @@ func (inb *inbound) slide(rf *refill) {
 	}
 }
 
-// reach is how many bytes of an inbound are ready at their sender, and have a place or will be dropped: so many may be
-// permitted.
+// reach returns how many bytes of an inbound may be permitted: they are ready at their sender, and
+// have a place or will be dropped.
 func (e *Engine) reach(inb *inbound) uint64 {
 	if e.cfg.Defect == mutate.PermitUnready {
 		return inb.length
@@ -330,16 +341,18 @@ func (e *Engine) reach(inb *inbound) uint64 {
 	return min(rf.end, inb.ready)
 }
 
-// announce tells the receiver of s how much of it is ready, if that is more than it knows of, and worth a record: all, or as
-// much again as it has yet to permit. So the records of one message are few however a process cuts it up. It does so by the record that s began with, so that either may overtake the other.
-// If the receiver permitted what is not ready, one process that is stopped could keep what all of its NIC are permitted.
+// announce tells the receiver of s how much of it is ready, if that is news and worth a record:
+// all of it, or as much again as the receiver has yet to permit. So a message takes few records,
+// however a process cuts it up. The record is of the kind with which s began, so that either may
+// overtake the other. If the receiver permitted bytes that are not ready, one stopped process
+// could keep the whole permission of its NIC.
 func (e *Engine) announce(s *send) {
 	rf := s.refill
 	if rf == nil || s.frag.Type != wire.TypeChunk || rf.announced == rf.end {
 		return
 	}
 	if rf.end < rf.size && rf.end-rf.announced < rf.announced-rf.permitted {
-		return // it will be looked at again with the next permission
+		return // the next permission looks at it again
 	}
 	n := wire.RequestLen
 	if s.kind == kindPut {
@@ -350,7 +363,8 @@ func (e *Engine) announce(s *send) {
 	}
 }
 
-// putRequest writes the record that asks for permission to send s, and tells how much of it is ready.
+// putRequest writes the record that asks for permission to send s and says how much of it is
+// ready.
 func (s *send) putRequest(b []byte) {
 	if s.refill != nil {
 		s.refill.announced = s.refill.end
@@ -373,7 +387,8 @@ func (e *Engine) readier(inb *inbound, ready uint64) {
 	}
 }
 
-// drain moves a message from staging on into a stretch that does not hold all of it, as far as it is described.
+// drain moves a message from staging into a stretch that does not hold all of it, as far as the
+// stretch is described.
 func (e *Engine) drain(inb *inbound) {
 	if !inb.done {
 		return

@@ -11,38 +11,39 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A region is memory of a process that the NIC may reach: its own sends and receives name it in descriptors, and others
-// PUT into it and GET from it that hold its handle (USNIC-55). The caller of the engine has
-// seen to it that it stays (decision 10).
+// A region is memory of a process that the NIC may reach. The process's own sends and receives
+// name it in descriptors. Other processes with its handle PUT into it and GET from it (USNIC-55).
+// The caller of the engine ensures that the memory stays (decision 10).
 type region struct {
 	owner   *process
 	id      uint32
 	key     uint64
 	mem     []byte
-	whole   *region // that it is a part of; nil: of none
-	sealed  bool    // it may be read only
+	whole   *region // the region of which it is a part; nil: none
+	sealed  bool    // read-only
 	reach   func(mem []byte, writes bool) bool
-	busy    list[inbound] // PUTs on their way into it
+	busy    list[inbound] // PUTs arriving in it
 	serving list[send]    // GETs that are answered from it
 }
 
-// Memory is what a region is made of.
+// Memory describes the memory of a region.
 type Memory struct {
 	Bytes  []byte
-	Sealed bool // others may GET only
+	Sealed bool // other processes may only GET
 
-	// Reach reports whether a part can be read, or written: of memory that its owner may unmap. It is asked before others' operations, which are
-	// refused if it cannot. Nil: it always can.
+	// Reach reports whether a part can be read or written, for memory that its owner may unmap. It
+	// is called before others' operations, which are refused if it returns false. Nil: the memory
+	// can always be reached.
 	Reach func(part []byte, writes bool) bool
 }
 
-// AddRegion lets the NIC reach memory on behalf of the process at slot. The id names it in descriptors, id and key in
-// handles.
+// AddRegion lets the NIC reach memory on behalf of the process at slot. Descriptors name it by id,
+// handles by id and key.
 func (e *Engine) AddRegion(slot uint16, mem []byte) (id uint32, key uint64, err error) {
 	return e.AddMemory(slot, Memory{Bytes: mem})
 }
 
-// AddMemory is AddRegion of memory with limits.
+// AddMemory is AddRegion for memory with limits.
 func (e *Engine) AddMemory(slot uint16, m Memory) (id uint32, key uint64, err error) {
 	e.begin()
 	p := e.process(slot)
@@ -54,8 +55,9 @@ func (e *Engine) AddMemory(slot uint16, m Memory) (id uint32, key uint64, err er
 	return r.id, r.key, err
 }
 
-// AddPart lets others reach n bytes of a region of the process at slot by an id and a key that give them nothing else of it. If sealed they
-// may GET them only. The part ends with its region at the latest.
+// AddPart lets others reach n bytes of a region of the process at slot by a separate id and key,
+// which give no access to the rest of the region. If sealed, others may only GET. The part ends
+// with its region at the latest.
 func (e *Engine) AddPart(slot uint16, of uint32, offset, n uint64, sealed bool) (id uint32, key uint64, err error) {
 	e.begin()
 	p := e.process(slot)
@@ -95,14 +97,15 @@ func (e *Engine) openRegion(r *region) error {
 	return nil
 }
 
-// RemoveRegion takes a region away. PUTs and GETs of others that are under way there are refused. While operations of
-// the process itself use the memory, those included whose commands are in its queue, it fails with ErrRegionBusy and the region stays; else
-// the engine touches the memory no more when it returns. A process that has ended has no region: another may have its slot, and the id.
+// RemoveRegion removes a region. PUTs and GETs of others that are in progress there are refused.
+// If operations of the process itself use the memory, including commands in its queue, it fails
+// with ErrRegionBusy and the region stays. Otherwise the engine does not touch the memory after it
+// returns. A process that has ended has no region: another process may have its slot, and the id.
 func (e *Engine) RemoveRegion(now clock.Time, slot uint16, gen, id uint32) error {
 	e.beginAt(now)
 	p := e.process(slot)
 	if p != nil && p.gen == gen {
-		e.takeCommands(p, p.vni.Segment().Geometry().Commands) // what all in the queue name is then known to be in use; the next Poll does the rest
+		e.takeCommands(p, p.vni.Segment().Geometry().Commands) // this makes all memory that queued commands name count as in use; the next Poll does the rest
 	}
 	if p == nil || p.gen != gen || id == 0 || int(id) >= len(p.regions) || p.regions[id] == nil {
 		return fmt.Errorf("%w: region %d of slot %d", ErrNoRegion, id, slot)
@@ -131,7 +134,8 @@ func (e *Engine) closeRegion(r *region) {
 	}
 }
 
-// region returns a piece of one of the process's own regions, which its operation reads, or writes.
+// region returns a piece of one of the process's own regions, for an operation that reads it, or
+// writes it.
 func (p *process) region(id uint32, offset, n uint64, writes bool) ([]byte, error) {
 	if int(id) >= len(p.regions) || p.regions[id] == nil {
 		return nil, fmt.Errorf("%w: descriptor names region %d, which is not open", errBadRegion, id)
@@ -146,8 +150,9 @@ func (p *process) region(id uint32, offset, n uint64, writes bool) ([]byte, erro
 	return mem[offset : offset+n : offset+n], nil
 }
 
-// remoteMemory finds the bytes that a PUT, which writes, or a GET means, or the reason why not. n of them, from at on, are about to be written, or read.
-// A GET that only asks whether its process lives needs no memory. The NIC answers it while the process is stopped, too.
+// remoteMemory returns the bytes that a PUT (writes) or a GET names, or the reason to refuse it. n
+// of them, from at on, are about to be read or written. A GET that only asks whether its process
+// lives needs no memory. The NIC answers it even while the process is stopped.
 func (e *Engine) remoteMemory(p *process, m *wire.Remote, writes bool, at, n uint64) ([]byte, *region, wire.Reason) {
 	switch {
 	case p == nil || !p.served():
@@ -158,7 +163,7 @@ func (e *Engine) remoteMemory(p *process, m *wire.Remote, writes bool, at, n uin
 		return nil, nil, wire.ReasonNone
 	case m.Region == 0 || int(m.Region) >= len(p.regions) || p.regions[m.Region] == nil:
 		return nil, nil, wire.ReasonRegion
-	case p.regions[m.Region].key != m.Key: // a guess at keys is not told that the region is there
+	case p.regions[m.Region].key != m.Key: // a guess at keys must not learn that the region exists
 		e.counts[vni.NICRefusedKey]++
 		return nil, nil, wire.ReasonRegion
 	case writes && p.regions[m.Region].sealed:

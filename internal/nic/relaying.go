@@ -10,12 +10,13 @@ import (
 // forRelays is the engine as internal/relay sees it.
 type forRelays struct{ *services }
 
-// Peer finds a NIC.
+// Peer returns the relay state of a NIC.
 func (h forRelays) Peer(nic uint64) *relay.Peer {
 	return part(h.services, nic, func(pr *peer) *relay.Peer { return &pr.relays })
 }
 
-// Deliver gives a message to a process, and reports whether that has it, or had it already.
+// Deliver gives a message to a process. It reports whether the process has it now, or had it
+// already.
 func (h forRelays) Deliver(head *wire.RelayHead, to wire.RelayReceiver, message []byte) bool {
 	e := h.engine()
 	source, p := e.peerOf(head.NIC), e.process(to.Slot)
@@ -37,18 +38,19 @@ func (h forRelays) Deliver(head *wire.RelayHead, to wire.RelayReceiver, message 
 	return true
 }
 
-// Over takes what has become of a multicast's relay.
+// Over handles the outcome of a multicast's relay.
 func (h forRelays) Over(source any, r *relay.Relay) { h.engine().relayOver(source.(*multicast), r) }
 
-// LegEnded lets a multicast go on that waited for a NIC, perhaps the one that has answered.
+// LegEnded lets a multicast continue that waited for a NIC, perhaps for the one that has answered.
 func (h forRelays) LegEnded(source any) {
 	if s := source.(*multicast).s; s.state == sendBlocked {
 		h.engine().ready(s)
 	}
 }
 
-// startRelay makes the relay and lets it take turns. Its bytes are a copy, the one that a multicast costs beyond those of
-// a message: so it can go on when the process has what it waited for, or has ended.
+// startRelay makes the relay and lets it take turns. The relay has a copy of the bytes, the one
+// copy that a multicast costs beyond those of a message. So it can continue after the command has
+// completed, or the process has ended.
 func (e *Engine) startRelay(mc *multicast) {
 	s := mc.s
 	most := wire.RelayHeadLen + len(mc.relayed)*(wire.RelayNICLen+wire.RelayReceiverLen) + int(mc.length)
@@ -79,7 +81,7 @@ func (e *Engine) startRelay(mc *multicast) {
 	e.relays.Begun(r)
 }
 
-// relayTurn sends a packet of a relay, in a turn of its process.
+// relayTurn sends a packet of a relay in a turn of its process.
 func (e *Engine) relayTurn(s *send) {
 	switch full, done := e.relays.Turn(s.multi.relay); {
 	case done:
@@ -89,7 +91,7 @@ func (e *Engine) relayTurn(s *send) {
 	}
 }
 
-// relayOver takes what has become of a multicast's relay.
+// relayOver handles the outcome of a multicast's relay.
 func (e *Engine) relayOver(mc *multicast, r *relay.Relay) {
 	p, missed := mc.s.p, false
 	e.disown(mc)
@@ -115,7 +117,7 @@ func (e *Engine) relayOver(mc *multicast, r *relay.Relay) {
 	}
 }
 
-// disown lets a relay go on without its multicast.
+// disown lets a relay continue without its multicast.
 func (e *Engine) disown(mc *multicast) {
 	if mc.relay != nil {
 		mc.relay = nil
@@ -123,7 +125,7 @@ func (e *Engine) disown(mc *multicast) {
 	}
 }
 
-// abandonRelay lets a relay whose outcome nothing waits for take its way alone.
+// abandonRelay lets a relay whose outcome is not awaited continue alone.
 func (e *Engine) abandonRelay(mc *multicast) {
 	if r := mc.relay; r != nil {
 		e.disown(mc)

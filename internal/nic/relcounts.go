@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// relCounts says which counter each of rel's statistics adds to, as the tags of rel.Stats have it.
+// relCounts returns the counter to which each of rel's statistics adds, as the tags of rel.Stats
+// say.
 var relCounts = sync.OnceValue(func() (l []relCount) {
 	names := vni.Names()
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[rel.Stats]()) {
@@ -30,8 +31,8 @@ type relCount struct {
 	field   int // of rel.Stats
 }
 
-// collectRel adds what rel has counted since it was last asked. The engine itself adds to some of these counters, so
-// they cannot just be set.
+// collectRel adds rel's counts since the last call. The engine itself adds to some of these
+// counters, so they cannot simply be set.
 func (e *Engine) collectRel() {
 	stats := e.rel.Stats()
 	now, before := reflect.ValueOf(stats).Elem(), reflect.ValueOf(&e.publisher.rel).Elem()

@@ -28,46 +28,46 @@ const (
 	revocationPiece = 384 // so that a record fits into the smallest frame
 )
 
-// revocations is what an engine has to do about lists.
+// revocations holds the engine's work on revocation lists.
 type revocations struct {
-	changes  uint64          // lists taken
+	changes  uint64          // lists accepted
 	arriving []*arrivingList // oldest first
-	recheck  bool            // a list was taken, and peers have yet to be checked
-	spread   []spreadList    // that have yet to be sent to all peers
+	recheck  bool            // a list was accepted, and peers have yet to be checked
+	spread   []spreadList    // lists that have yet to be sent to all peers
 }
 
-// spreadList is a list that all peers but its teller are told of.
+// spreadList is a list that is sent to all peers but the one that sent it.
 type spreadList struct {
 	encoded []byte
 	head    listHead
 	teller  *peer // nil: this NIC's owner
 }
 
-// listHead names a list.
+// listHead identifies a list.
 type listHead struct {
 	authority trust.CAID
 	number    uint64
 }
 
-// arrivingList is a list of which pieces have come from a peer.
+// arrivingList is a list of which some pieces have arrived from a peer.
 type arrivingList struct {
 	from   *peer
 	head   listHead
 	body   []byte
-	pieces uint64 // bit i: piece i has come
-	left   int    // pieces that have not
+	pieces uint64 // bit i: piece i has arrived
+	left   int    // pieces that have not arrived
 }
 
-// Revoke takes an encoded revocation list, from a file or a tool. If it is newer than the list of
-// its authority before, it is sent to all peers, and sessions with peers that it revokes end soon.
-// The error is one of package trust.
+// Revoke accepts an encoded revocation list, from a file or a tool. If it is newer than the
+// present list of its authority, it is sent to all peers, and sessions with peers that it revokes
+// end soon. The error is one of package trust.
 func (e *Engine) Revoke(list []byte) (newer bool, err error) {
 	e.begin()
 	return e.takeList(list, nil)
 }
 
 // Revocations returns the newest list of each authority, ordered by authority. changes grows
-// whenever one is replaced.
+// whenever a list is replaced.
 func (e *Engine) Revocations() (lists []*trust.RevocationList, changes uint64) {
 	e.begin()
 	if e.cfg.Trust == nil {
@@ -76,8 +76,8 @@ func (e *Engine) Revocations() (lists []*trust.RevocationList, changes uint64) {
 	return e.cfg.Trust.Revocations(), e.peers.lists.changes
 }
 
-// takeList takes a list. What follows from it waits for the next poll: the list may have come in a
-// session that it ends.
+// takeList verifies and keeps a list. Its effects wait for the next poll: the list may have
+// arrived in a session that it ends.
 func (e *Engine) takeList(list []byte, teller *peer) (newer bool, err error) {
 	if e.cfg.Trust == nil {
 		return false, trust.ErrOtherFabric
@@ -99,7 +99,7 @@ func (e *Engine) takeList(list []byte, teller *peer) (newer bool, err error) {
 	return true, nil
 }
 
-// enforce ends sessions with peers that are trusted no more, and tells the others of new lists.
+// enforce ends sessions with peers that are no longer trusted, and sends new lists to the others.
 func (e *Engine) enforce() {
 	v := &e.peers.lists
 	if !v.recheck {
@@ -126,7 +126,7 @@ func (e *Engine) enforce() {
 	v.spread = nil
 }
 
-// sendLists tells a peer of the lists that there are, when a session opens.
+// sendLists sends a peer all present lists when a session opens.
 func (e *Engine) sendLists(pr *peer) {
 	if pr.proved.NIC == 0 {
 		return
@@ -136,8 +136,8 @@ func (e *Engine) sendLists(pr *peer) {
 	}
 }
 
-// sendList sends a list. Its records cannot be refused: in a session each list is sent once, of at
-// most limits.RevocationBytes.
+// sendList sends a list. Its records cannot be refused: each list is sent once in a session, and
+// has at most limits.RevocationBytes.
 func (e *Engine) sendList(pr *peer, head listHead, list []byte) {
 	for at := 0; at < len(list); at += revocationPiece {
 		piece := list[at:min(at+revocationPiece, len(list))]
@@ -154,7 +154,7 @@ func (e *Engine) sendList(pr *peer, head listHead, list []byte) {
 	}
 }
 
-// takePiece takes a piece of a list. It returns false if the record is not one.
+// takePiece handles a piece of a list. It returns false if the record is not one.
 func (e *Engine) takePiece(pr *peer, b []byte) bool {
 	if len(b) <= revocationHead || b[0] != wire.TableRevocation || b[1]|b[2]|b[3] != 0 || binary.LittleEndian.Uint32(b[12:]) != 0 {
 		return false
@@ -185,9 +185,9 @@ func (e *Engine) wants(head listHead) bool {
 	return e.cfg.Trust != nil && e.cfg.Trust.Wants(head.authority, head.number)
 }
 
-// arrivingList finds where the pieces of a list gather; nil if they contradict one another. A peer
-// has one list of an authority gathering at a time, and its newer one displaces it. Of more than
-// limits.ArrivingLists the oldest goes.
+// arrivingList returns the list to which a piece belongs, or nil if the pieces contradict one
+// another. A peer has one arriving list of an authority at a time, and a newer list displaces it.
+// Beyond limits.ArrivingLists, the oldest is dropped.
 func (e *Engine) arrivingList(pr *peer, head listHead, total int) *arrivingList {
 	v := &e.peers.lists
 	for i, l := range v.arriving {
@@ -208,8 +208,8 @@ func (e *Engine) arrivingList(pr *peer, head listHead, total int) *arrivingList 
 	return l
 }
 
-// arrivedList takes a list that has come whole. A peer that sends a bad one, which no working NIC
-// passes on, is heard no more about lists in this session.
+// arrivedList accepts a list that has arrived whole. A correct NIC passes no bad list on: lists of
+// a peer that sends one are ignored for the rest of the session.
 func (e *Engine) arrivedList(l *arrivingList) {
 	v := &e.peers.lists
 	v.arriving = slices.DeleteFunc(v.arriving, func(o *arrivingList) bool { return o == l })
@@ -220,7 +220,7 @@ func (e *Engine) arrivedList(l *arrivingList) {
 	v.arriving = slices.DeleteFunc(v.arriving, func(o *arrivingList) bool { return !e.wants(o.head) })
 }
 
-// forgetLists drops what has come from a peer whose session has ended.
+// forgetLists drops the pieces of a peer whose session has ended.
 func (e *Engine) forgetLists(pr *peer) {
 	pr.badList = false
 	v := &e.peers.lists

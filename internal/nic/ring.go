@@ -12,45 +12,47 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A receive into a ring (vni.RingWriter) stays posted, in its place, and takes message after message. So a stream of short ones
-// costs its receiver no command, no completion and no posting for each (USNIC-28).
+// A receive into a ring (vni.RingWriter) stays posted, in its place, and takes message after
+// message. So a short message of a stream costs its receiver no command, no completion and no
+// posting (USNIC-28).
 //
 //	comes whole, and has room      goes into the ring at once
 //	is still to come, has room     has its place in the ring, where it comes by and by (ringplace.go)
 //	has no room                    waits as if nothing were posted, and the ring stands aside: a Refill, for which its
 //	                               process is asked, has it posted again, and it takes what waits first
 //
-// What is in the ring was received; but when the ring is cancelled, what was not read goes back and waits for receives again.
+// Messages in the ring count as received. But when the ring is cancelled, those that were not read
+// go back and wait for receives again.
 type msgRing struct {
 	w      vni.RingWriter
 	src    *source // of the last message
-	notes  []note  // of the records that were not read, as far as is known; the first at
+	notes  []note  // of the records that were not read, as far as is known, from first on
 	first  int
-	unread int          // messages of them
-	cap    int          // of those at most
+	unread int          // messages of the notes
+	cap    int          // most unread messages
 	bytes  int          // of the process's quota
 	fresh  bool         // it is in process.fresh
-	coming []*ringPlace // of the messages that are on their way into it, in their order
+	coming []*ringPlace // places of the messages on their way into it, in their order
 	places freelist.List[ringPlace]
-	early  bool // test hook: all is shown, come or not
+	early  bool // test hook: everything is shown, whether it has arrived or not
 }
 
-// note is what the NIC remembers of a record, so that it need not believe what stands in the ring.
+// note is what the NIC remembers of a record, so that it need not trust the contents of the ring.
 type note struct {
 	src   *source
 	tag   uint64
 	full  uint64 // bytes of the message
-	end   uint64 // the ring's position behind it
-	at    uint32 // in the ring: of the bytes
-	size  uint32 // of them
-	count int32  // messages of a run; 0 is a message by itself
+	end   uint64 // the ring's position after it
+	at    uint32 // in the ring: offset of the bytes
+	size  uint32 // number of the bytes
+	count int32  // messages of a run; 0 is a single message
 	token uint32
-	place *ringPlace // the message is still to come
+	place *ringPlace // the message has not arrived yet
 }
 
 func (n *note) messages() int { return max(int(n.count), 1) }
 
-// startRing takes a ReceiveRing command: a receive whose memory is a ring.
+// startRing checks a ReceiveRing command, a receive whose memory is a ring, and makes the ring.
 func (e *Engine) startRing(p *process, r *receive, c *vni.ReceiveContext) error {
 	r.size = c.Most
 	if c.Flags&(vni.IsReply|vni.Refilled) != 0 || len(r.parts) != 1 || c.Most > vni.MaxRingMessage || c.Len%64 != 0 || int(c.Len) < vni.RingSize(int(c.Most)) || !r.notify {
@@ -71,7 +73,7 @@ func (e *Engine) startRing(p *process, r *receive, c *vni.ReceiveContext) error 
 	return nil
 }
 
-// endRing lets go of a ring. Its process sees all that is in it before it sees the end.
+// endRing releases a ring. Its process sees all messages in it before it sees the end.
 func (e *Engine) endRing(r *receive) {
 	rg := r.ring
 	r.p.rings -= rg.bytes
@@ -80,7 +82,8 @@ func (e *Engine) endRing(r *receive) {
 	r.p.fresh = slices.DeleteFunc(r.p.fresh, func(o *msgRing) bool { return o == rg })
 }
 
-// findReceive is findPosted past the rings that have no room for a message of n bytes, which stand aside. whole: all of the message is at hand.
+// findReceive is findPosted, except that it sets aside rings without room for a message of n
+// bytes. whole says that all of the message is at hand.
 func (e *Engine) findReceive(src *source, env *wire.Envelope, n uint64, whole bool) *receive {
 	for {
 		r := src.p.findPosted(src, env)
@@ -106,8 +109,9 @@ func (e *Engine) setAside(r *receive) {
 	e.ring(r.p)
 }
 
-// fits reports whether a message has room in r's ring. If not, its process has been told, or it is looked at again when a message has come that
-// is on its way into the ring: what is behind that the process could not read before.
+// fits reports whether a message fits r's ring. If not, the process has been told. Or, if a
+// message is on its way into the ring, the ring is looked at again when it has arrived: the
+// process could not read what lies after it before.
 func (e *Engine) fits(r *receive, src *source, n uint64, whole bool) bool {
 	rg := r.ring
 	if !whole && len(rg.coming) == limits.RingPlaces {
@@ -134,7 +138,7 @@ func (rg *msgRing) needs(src *source, n uint64, full bool) int {
 
 func (rg *msgRing) has(n int) bool { return rg.unread < rg.cap && rg.w.Fits(n) }
 
-// look asks how much the process has read.
+// look reads how much the process has read.
 func (rg *msgRing) look() error {
 	if err := rg.w.Look(); err != nil {
 		return err
@@ -155,7 +159,8 @@ func (rg *msgRing) look() error {
 	return nil
 }
 
-// record begins a record in b with a message of src: it returns the place behind what tells of the sender.
+// record begins a record in b with a message of src. It returns the place after the description of
+// the sender.
 func (rg *msgRing) record(src *source, b []byte) []byte {
 	if rg.src != src {
 		rg.src = src
@@ -164,7 +169,7 @@ func (rg *msgRing) record(src *source, b []byte) []byte {
 	return b
 }
 
-// add ends a record of n bytes, of which data is what comes from the sender.
+// add ends a record of n bytes, of which data holds the sender's bytes.
 func (e *Engine) add(r *receive, n int, data []byte, k note) {
 	rg := r.ring
 	rg.note(n, data, k)
@@ -184,7 +189,7 @@ func (rg *msgRing) note(n int, data []byte, k note) {
 	rg.unread += k.messages()
 }
 
-// came notes that there is more in r's ring that its process may be shown.
+// came notes that r's ring has more that its process may be shown.
 func (e *Engine) came(r *receive) {
 	rg := r.ring
 	if rg.w.Unpublished() >= limits.RingShown {
@@ -198,7 +203,7 @@ func (e *Engine) came(r *receive) {
 	}
 }
 
-// publish shows a process what has come into its rings.
+// publish shows a process the new messages in its rings.
 func (p *process) publish() {
 	for i, rg := range p.fresh {
 		p.fresh[i], rg.fresh = nil, false
@@ -207,7 +212,8 @@ func (p *process) publish() {
 	p.fresh = p.fresh[:0]
 }
 
-// show publishes what has come, up to the first message that is still to come. A word of the process that cannot be is found out when it matters.
+// show publishes the messages up to the first one that has not arrived. An impossible word of the
+// process is detected when it matters.
 func (rg *msgRing) show() {
 	upTo := rg.w.Position()
 	if len(rg.coming) > 0 && !rg.early {
@@ -218,7 +224,8 @@ func (rg *msgRing) show() {
 	}
 }
 
-// pack puts a message that is at hand, in pieces, into r's ring. The record is whole before add, which may show it.
+// pack puts a message that is at hand, in pieces, into r's ring. The record must be complete
+// before add, which may show it.
 func (e *Engine) pack(r *receive, src *source, env *wire.Envelope, length uint64, pieces ...[]byte) {
 	rg, n := r.ring, int(min(length, r.size))
 	need := rg.needs(src, uint64(n), length > r.size)
@@ -239,7 +246,7 @@ func (e *Engine) pack(r *receive, src *source, env *wire.Envelope, length uint64
 	e.add(r, need, data, note{tag: env.Tag, token: env.Token, full: length})
 }
 
-// packInbound takes a message whose turn it is into r's ring, if all of it is at hand.
+// packInbound puts a message whose turn it is into r's ring, if all of it is at hand.
 func (e *Engine) packInbound(r *receive, inb *inbound) bool {
 	if r.ring == nil || !inb.whole() {
 		return false
@@ -269,12 +276,13 @@ func (e *Engine) packInbound(r *receive, inb *inbound) bool {
 	return true
 }
 
-// whole reports whether all bytes of a message are at hand: here, or short and with a process of this NIC.
+// whole reports whether all bytes of a message are at hand: in this NIC, or short and in a process
+// of this NIC.
 func (inb *inbound) whole() bool {
 	return inb.done && !inb.cut() || inb.kind == inboundLocal && inb.length <= limits.StagedMessage && inb.local != nil && inb.local.refill == nil
 }
 
-// again posts a ring that has stood aside.
+// again posts a ring that was aside.
 func (e *Engine) again(r *receive) {
 	if r.recall {
 		e.closeRing(r)
@@ -283,7 +291,7 @@ func (e *Engine) again(r *receive) {
 	e.post(r)
 }
 
-// resumeRing takes a Refill of a ring: its process has read.
+// resumeRing executes a Refill of a ring: its process has read.
 func (e *Engine) resumeRing(r *receive) {
 	e.counts[vni.NICRefills]++
 	e.ring(r.p) // others may wait for room in the command queue
@@ -292,18 +300,19 @@ func (e *Engine) resumeRing(r *receive) {
 	}
 }
 
-// closeRing cancels a ring: what was not read waits for receives again, before all that has come since, and so do the messages
-// that are on their way into it. All of it in one step, so that no later message comes before them.
+// closeRing cancels a ring. The messages that were not read, and those on their way into it, wait
+// for receives again, before all later ones. It does so in one step, so that no later message
+// overtakes them.
 func (e *Engine) closeRing(r *receive) {
 	p, rg := r.p, r.ring
-	if rg.stuck() != nil { // it cannot begin again
+	if rg.stuck() != nil { // it cannot start again
 		r.node.remove()
 		r.watch.Off()
 		r.state, r.recall = recvAside, true
 		e.expiry.recall(r, e.now)
 		return
 	}
-	r.recalled.remove() // if it has waited for its message, that is here or will not come
+	r.recalled.remove() // if the ring has waited for its message, that has arrived or will not
 	if err := rg.look(); err != nil {
 		e.detach(p, err)
 		return
@@ -337,7 +346,8 @@ func (e *Engine) closeRing(r *receive) {
 
 var errNotOfTheRun = errors.New("more messages of a run were read than it has")
 
-// unread makes inbounds of the messages in a ring that were not read. Those that are still to come are among them, and have their places yet.
+// unread makes inbounds of the messages in a ring that were not read. Messages that have not
+// arrived are among them, and keep their places for now.
 func (e *Engine) unread(p *process, rg *msgRing) (back []*inbound, err error) {
 	notes := rg.notes[rg.first:]
 	if len(notes) == 0 {
@@ -378,8 +388,8 @@ func (e *Engine) unread(p *process, rg *msgRing) (back []*inbound, err error) {
 	return back, nil
 }
 
-// putBack makes a message one that has come and waits for a receive. It takes of its process's staging if there is room, as it would if
-// nothing had asked for it; else it is charged to what the process may have in rings.
+// putBack makes a message wait for a receive again. It is charged to its process's staging if
+// there is room, like an unexpected message; else to the process's quota for rings.
 func (e *Engine) putBack(p *process, n *note, data []byte, full uint64) *inbound {
 	env := wire.Envelope{DstSlot: p.slot, DstGen: p.gen, SrcSlot: n.src.key.slot, SrcGen: n.src.key.gen, Tag: n.tag, Token: n.token}
 	inb := e.newInbound(n.src, &env, inboundStaged, full)
@@ -399,18 +409,19 @@ func (e *Engine) putBack(p *process, n *note, data []byte, full uint64) *inbound
 	return inb
 }
 
-// lodge gives an inbound memory of its own.
+// lodge gives an inbound separate memory.
 func (inb *inbound) lodge(mem []byte) {
 	inb.foreign, inb.staging = true, mem
 	inb.src.p.rings += lodging(mem)
 }
 
-// lodging is what it is charged for that.
+// lodging returns what an inbound is charged for that memory.
 func lodging(mem []byte) int { return len(mem) + limits.StagedOverhead }
 
-// unbind takes a message back that is on its way into a ring. What has come of it, and what still comes, has memory of its own then.
+// unbind takes back a message that is on its way into a ring. Its bytes, those still to come too,
+// then have separate memory.
 func (e *Engine) unbind(inb *inbound) {
-	if s := inb.local; s != nil { // it begins again: nothing was promised
+	if s := inb.local; s != nil { // it starts again: nothing was promised
 		s.node.remove()
 		s.state = sendLocal
 		s.frag.Next = 0
@@ -429,7 +440,7 @@ func (e *Engine) unbind(inb *inbound) {
 // cut reports whether a message was put back of which only the beginning had been kept.
 func (inb *inbound) cut() bool { return inb.foreign && inb.kept < inb.length }
 
-// here is how many bytes of a message there are, or will be when all has come.
+// here returns how many bytes of a message there are, or will be when all have arrived.
 func (inb *inbound) here() uint64 {
 	if inb.done && inb.cut() {
 		return inb.kept
@@ -437,7 +448,7 @@ func (inb *inbound) here() uint64 {
 	return inb.length
 }
 
-// meet has every posted receive look again at what waits.
+// meet makes every posted receive look again at the waiting messages.
 func (e *Engine) meet(p *process) {
 	for n := p.posted.head; n != nil; {
 		r := n.v
@@ -450,7 +461,7 @@ func (e *Engine) meet(p *process) {
 	}
 }
 
-// auditRings looks at what rings and what was put back take of each process's share.
+// auditRings checks the bytes of rings and of messages put back against the process's count.
 func (p *process) auditRings() error {
 	sum := 0
 	for _, r := range p.ringed {

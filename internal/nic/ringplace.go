@@ -9,27 +9,29 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A message that is still to come when it meets a ring has a place there at once, and the ring stays posted: what comes behind it goes into the
-// ring behind that place, a long message into a place of its own. So several long ones are under way at a time, and the next is permitted while
-// the one before it comes.
+// A message that has not arrived completely when it meets a ring gets a place there at once, and
+// the ring stays posted. Later messages go into the ring after that place; a long one gets its own
+// place. So several long messages are in flight at once, and the next is permitted while the one
+// before it arrives.
 //
 //	consumed           produced
 //	    ▼                  ▼
 //	│   │ message │ message │ to come │ message │ to come │ free │
 //
-// The process is shown messages in their order: none that lies behind one that is to come. One that will not come, since it was withdrawn or
-// its NIC was lost, leaves a record of nothing.
+// The process is shown the messages in their order: none that lies after one that has not arrived.
+// If a message will not come, since it was withdrawn or its NIC was lost, its place becomes a void
+// record.
 
-// ringPlace is such a place. To its message it is a receive of its own.
+// ringPlace is the place of such a message, which sees it as a receive.
 type ringPlace struct {
 	receive
-	of     *receive // the ring's
-	record []byte   // without what tells of the sender
-	from   uint64   // the ring's position where the record begins, with that,
-	end    uint64   // and behind it
+	of     *receive // the receive with the ring
+	record []byte   // without the description of the sender
+	from   uint64   // the ring's position at the start of the record, description included
+	end    uint64   // the ring's position after the record
 }
 
-// reserve gives a message that r has met its place in r's ring.
+// reserve returns the place in r's ring for a message that r has met.
 func (e *Engine) reserve(r *receive, inb *inbound) *receive {
 	rg, n := r.ring, min(inb.here(), r.size)
 	pl := rg.places.Take()
@@ -48,13 +50,13 @@ func (e *Engine) reserve(r *receive, inb *inbound) *receive {
 	return &pl.receive
 }
 
-// noteOf is where the note of a place is.
+// noteOf returns the index of the note of a place.
 func (rg *msgRing) noteOf(pl *ringPlace) int {
 	notes := rg.notes[rg.first:]
 	return rg.first + sort.Search(len(notes), func(i int) bool { return int64(notes[i].end-pl.end) >= 0 })
 }
 
-// completePlace notes that the message of a place has come, n bytes of it.
+// completePlace notes that the message of a place has arrived, with n bytes.
 func (e *Engine) completePlace(pl *ringPlace, env *wire.Envelope, n, length uint64) {
 	rg := pl.of.ring
 	k := &rg.notes[rg.noteOf(pl)]
@@ -80,7 +82,8 @@ func (e *Engine) leaveEmpty(pl *ringPlace) {
 	e.leavePlace(pl)
 }
 
-// leavePlace goes on with a ring of which a message comes no more. What stands behind that may be shown now, and room be found.
+// leavePlace continues a ring after a place has ended. Messages after the place may be shown now,
+// and there may be room.
 func (e *Engine) leavePlace(pl *ringPlace) {
 	r, rg := pl.of, pl.of.ring
 	i := slices.Index(rg.coming, pl)
@@ -102,7 +105,8 @@ func (e *Engine) leavePlace(pl *ringPlace) {
 // coming reports whether messages are on their way into r's ring, if it has one.
 func (r *receive) coming() bool { return r.ring != nil && len(r.ring.coming) > 0 }
 
-// stuck is the place of a message that cannot begin again: one of this NIC whose sender has some of its memory back. Nil if there is none.
+// stuck returns the place of a message that cannot start again, or nil. It is a message of this
+// NIC whose sender has got some of its memory back.
 func (rg *msgRing) stuck() *ringPlace {
 	for _, pl := range rg.coming {
 		if s := pl.inb.local; s != nil && s.refill != nil && s.refill.consumed > 0 {
@@ -112,7 +116,8 @@ func (rg *msgRing) stuck() *ringPlace {
 	return nil
 }
 
-// endStuck ends the messages of a ring that cannot begin again and have not come in time. With the last the ring, which was cancelled, ends.
+// endStuck ends the messages of a ring that cannot start again and have not arrived in time. The
+// cancelled ring ends with the last of them.
 func (e *Engine) endStuck(r *receive) {
 	for r.ring != nil {
 		pl := r.ring.stuck()
@@ -124,7 +129,7 @@ func (e *Engine) endStuck(r *receive) {
 	}
 }
 
-// dropComing refuses what is on its way into the ring of a process that goes.
+// dropComing refuses the messages on their way into the ring of a process that leaves.
 func (e *Engine) dropComing(rg *msgRing) {
 	for _, pl := range rg.coming {
 		e.refuseInbound(pl.inb, wire.ReasonProcessGone)

@@ -6,16 +6,16 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A run is what many messages of one process to one other share a record by. Where all that is asked of a message has one
-// answer for all of them, it is asked once, and they go into the receiver's ring in one piece:
+// A run is a record that many messages of one process to one other share. If each check has the
+// same result for all of them, it is made once, and they go into the receiver's ring in one piece:
 //
 //	all in order, nothing parked, credit for all,     ──► as many as have room, at one go ─┐
 //	and the first goes into the ring of a receive                                         │ the rest
 //	else ──────────────────────────────────────────────────────────────────────────────────┴──► one by one, as Frags
 //
-// So a receiver cannot tell a run from so many Frags.
+// So a receiver cannot tell a run from separate Frags.
 
-// run takes a run of whole short messages.
+// run handles a run of whole short messages.
 func (e *Engine) run(pr *peer, r wire.Record) {
 	env, lengths, data := r.Run()
 	src := e.sourceOf(pr, &env, 0)
@@ -38,8 +38,8 @@ func (e *Engine) run(pr *peer, r wire.Record) {
 	}
 }
 
-// packRun takes as many messages of a run as go into a ring at one go, and returns how many those are, and of how many bytes;
-// 0 if the first does not.
+// packRun puts as many messages of a run as fit into a ring at once. It returns their number and
+// bytes, 0 if the first does not fit.
 func (e *Engine) packRun(src *source, env *wire.Envelope, lengths wire.Lengths, data []byte) (n, bytes int) {
 	rc := e.ringFor(src, env, lengths)
 	if rc == nil {
@@ -47,7 +47,7 @@ func (e *Engine) packRun(src *source, env *wire.Envelope, lengths wire.Lengths, 
 	}
 	n, bytes = rc.fitting(src, lengths, len(data))
 	cost := stagedCosts(n, bytes)
-	if n == 0 || !src.credit.covers(cost) || e.arrived(src, env, cost) != goesOn { // what the credit covers of them comes one by one
+	if n == 0 || !src.credit.covers(cost) || e.arrived(src, env, cost) != goesOn { // the messages that the credit covers then come one by one
 		return 0, 0
 	}
 	e.giveBackCredit(src, cost, rc)
@@ -55,9 +55,9 @@ func (e *Engine) packRun(src *source, env *wire.Envelope, lengths wire.Lengths, 
 	return n, bytes
 }
 
-// ringFor finds the receive into whose ring a run goes at one go; nil if it goes one by one.
+// ringFor returns the receive into whose ring a run goes at once, or nil if it goes one by one.
 func (e *Engine) ringFor(src *source, env *wire.Envelope, lengths wire.Lengths) *receive {
-	if src.early.n > 0 || !e.inOrder(src, env.Number) || src.p.guard != nil { // a filter sees them one by one
+	if src.early.n > 0 || !e.inOrder(src, env.Number) || src.p.guard != nil { // a filter sees the messages one by one
 		return nil
 	}
 	rc := e.findReceive(src, env, uint64(lengths.At(0)), true)
@@ -67,7 +67,7 @@ func (e *Engine) ringFor(src *source, env *wire.Envelope, lengths wire.Lengths) 
 	return rc
 }
 
-// packAll puts messages that find room into rc's ring.
+// packAll puts messages that fit into rc's ring.
 func (e *Engine) packAll(rc *receive, src *source, env *wire.Envelope, lengths wire.Lengths, data []byte) {
 	n, bytes := lengths.Count(), len(data)
 	e.countReceived(src.p, uint64(n), uint64(bytes))
@@ -80,7 +80,8 @@ func (e *Engine) packAll(rc *receive, src *source, env *wire.Envelope, lengths w
 	src.expected += uint32(n)
 }
 
-// fitting is how many messages of a run find room in r's ring at once, and of how many bytes; all have so many.
+// fitting returns how many messages of a run fit r's ring at once, and their bytes. all is the
+// bytes of the whole run.
 func (r *receive) fitting(src *source, lengths wire.Lengths, all int) (n, bytes int) {
 	rg, count := r.ring, lengths.Count()
 	fresh := rg.src != src
@@ -98,7 +99,7 @@ func (r *receive) fitting(src *source, lengths wire.Lengths, all int) (n, bytes 
 	return n, bytes
 }
 
-// giveBackCredit is restoreCredit for what goes to a receive at once.
+// giveBackCredit calls restoreCredit for messages that go to a receive at once.
 func (e *Engine) giveBackCredit(src *source, cost uint64, r *receive) {
 	if e.cfg.Defect == mutate.RingCreditKept && r.ring != nil {
 		return

@@ -10,16 +10,19 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Many messages to one process that have used up its credit wait a short time for more, before the next of them asks for permission. To
-// ask costs more than so many messages do, at both ends: what comes by permission is not whole when it is matched, and ends the batch of
-// an Inbox. The caller of the straight way waits by itself, with polls in between (direct.go); a run of a command waits here.
+// When many messages to one process have used up its credit, they wait a short time for more
+// before the next of them asks for permission. A request costs more than these messages do, at
+// both ends: a message that comes by permission is not whole when it is matched, and ends the
+// batch of an Inbox. A caller of the straight way waits itself, with polls in between (direct.go).
+// A run of a command waits here.
 //
 //	runTurn ── no credit ─► expiry.short ── credit comes ──────► ready
 //	                                     └─ limits.RoomWait ───► ends with as many as have left; in vain until one leaves
 
-// soon reports whether a message of n bytes that could not leave can as soon as its receiver gives credit, or the link has room. One
-// that is too long for a frame, or to be copied into a segment, asks for permission at once: it is worth more than the wait. And without any credit that is
-// used up, none comes back: it has to be asked for.
+// soon reports whether a message of n bytes that cannot leave can do so once its receiver gives
+// credit, or the link has room. A message too long for a frame, or too long to be copied into a
+// segment, asks for permission at once: its length justifies the cost. And if no credit is used
+// up, none comes back: it has to be asked for.
 func (d *dest) soon(e *Engine, n int) bool {
 	if rm := d.remote; n > limits.StagedMessage || rm.waiting.n > 0 || rm.admitted != nil || rm.granted == rm.returned {
 		return false
@@ -30,7 +33,8 @@ func (d *dest) soon(e *Engine, n int) bool {
 	return (d.peer.ep.Reliable() || n <= limits.CopiedMessage) && wire.FragLen+n <= d.peer.ep.MaxRecord(wire.SpaceFor(n))
 }
 
-// awaitRoom parks a run, whose next message has n bytes, until there is credit. It is false if that is not worth it.
+// awaitRoom parks a run, whose next message has n bytes, until there is credit. It returns false
+// if the wait is not worthwhile.
 func (e *Engine) awaitRoom(s *send, n int) bool {
 	if s.dest.inVain || !s.dest.soon(e, n) {
 		return false
@@ -42,7 +46,8 @@ func (e *Engine) awaitRoom(s *send, n int) bool {
 	return true
 }
 
-// roomCame lets the runs take their turns that wait for credit of one process, which has given some.
+// roomCame lets the runs take their turns that wait for the credit of a process that has just
+// given some.
 func (e *Engine) roomCame(rm *remote) {
 	if e.cfg.Defect == mutate.RunDeaf {
 		return
@@ -54,7 +59,7 @@ func (e *Engine) roomCame(rm *remote) {
 	}
 }
 
-// endAwaited ends the runs that have waited for long enough.
+// endAwaited ends the runs that have waited long enough.
 func (e *Engine) endAwaited() {
 	for s := range over(&e.expiry, &e.expiry.short, e.now, func(s *send) clock.Time { return s.run.until }) {
 		s.dest.inVain = true
@@ -62,7 +67,7 @@ func (e *Engine) endAwaited() {
 	}
 }
 
-// auditRuns looks whether a run waits for credit that is there, or beyond its time.
+// auditRuns checks that no run waits for credit that is there, or beyond its time.
 func (e *Engine) auditRuns() error {
 	for s := range e.expiry.short.all {
 		first := s.run.lengths.At(s.run.sent)
