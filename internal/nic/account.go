@@ -58,7 +58,8 @@ func (e *Engine) Processes() []ProcessInfo {
 }
 
 func (e *Engine) info(p *process) ProcessInfo {
-	i := ProcessInfo{Name: p.name, Slot: p.slot, Generation: p.gen, PID: p.pid, Posted: p.posted.n, Unexpected: p.stray.n, Staged: p.staging(),
+	i := ProcessInfo{Name: p.name, Slot: p.slot, Generation: p.gen, PID: p.pid, Posted: p.posted.n,
+		Unexpected: p.stray.n, Staged: p.staging(),
 		Credit: p.credited, Sending: busySends(p), Rooms: p.rooms.Segments(), Account: p.account}
 	if inb := p.stray.front(); inb != nil {
 		i.Oldest = e.now.Sub(inb.at)

@@ -37,7 +37,8 @@ func (e *Engine) arrived(src *source, env *wire.Envelope, cost uint64) arrival {
 		return cameBefore
 	}
 	if env.Token&callToken != 0 && src.p.givenUp > 0 {
-		src.p.forgetGivenUp(src.credit, givenUpCall{env.SrcSlot, env.SrcGen, env.Token}) // the token is in use again
+		// The token is in use again.
+		src.p.forgetGivenUp(src.credit, givenUpCall{env.SrcSlot, env.SrcGen, env.Token})
 	}
 	if e.cfg.Defect == mutate.CreditUnchecked && !src.credit.covers(cost) {
 		return goesOn
@@ -51,11 +52,13 @@ func (e *Engine) arrived(src *source, env *wire.Envelope, cost uint64) arrival {
 
 // Arrival describes a message to a Filter.
 type Arrival struct {
-	From    vni.Name
-	Addr    vni.Address
-	Tag     uint64
-	Length  uint64 // of the message, in bytes
-	Payload []byte // the whole message if it came in one piece from another NIC, else nil; valid only during the call
+	From   vni.Name
+	Addr   vni.Address
+	Tag    uint64
+	Length uint64 // of the message, in bytes
+	// The whole message if it came in one piece from another NIC, else nil; valid only during the
+	// call.
+	Payload []byte
 }
 
 // Filter judges the messages for a process in their turn, before they are matched, and datagrams
@@ -89,7 +92,9 @@ type guard struct {
 // the message has not arrived whole.
 func (e *Engine) unwanted(src *source, env *wire.Envelope, length uint64, payload []byte) wire.Reason {
 	switch g := src.p.guard; {
-	case g != nil && e.drops(g, Arrival{From: src.name, Addr: vni.Address{NIC: src.nic, Slot: env.SrcSlot, Gen: env.SrcGen}, Tag: env.Tag, Length: length, Payload: payload}):
+	case g != nil && e.drops(g, Arrival{
+		From: src.name, Addr: vni.Address{NIC: src.nic, Slot: env.SrcSlot, Gen: env.SrcGen},
+		Tag: env.Tag, Length: length, Payload: payload}):
 		return wire.ReasonFiltered
 	case env.Flags&wire.FlagAccept != 0 && src.p.libraries.lack(env.Tag):
 		return wire.ReasonNoReceiver

@@ -13,7 +13,8 @@ import (
 // on a NIC at rest.
 func (e *Engine) Limits() error {
 	e.begin()
-	return errors.Join(e.auditQuotas(), e.auditDests(), e.auditWatches(), e.auditOrder(), e.auditRuns(), e.auditRelays(), e.grants.limits(e), e.names.Audit(), e.programs.Audit(), e.groups.Audit(), e.rel.Audit(e.now))
+	return errors.Join(e.auditQuotas(), e.auditDests(), e.auditWatches(), e.auditOrder(), e.auditRuns(),
+		e.auditRelays(), e.grants.limits(e), e.names.Audit(), e.programs.Audit(), e.groups.Audit(), e.rel.Audit(e.now))
 }
 
 // auditQuotas checks the memory of unexpected messages. Each process stays within its quota, or
@@ -28,7 +29,8 @@ func (e *Engine) auditQuotas() error {
 			quota += int(stagedCost(limits.StagedMessage))
 		}
 		if p.staged < 0 || p.credited < 0 || p.staged+p.credited > quota {
-			return fmt.Errorf("%v has %d bytes of staging and %d of credit in a quota of %d", p, p.staged, p.credited, quota)
+			return fmt.Errorf("%v has %d bytes of staging and %d of credit in a quota of %d", p, p.staged,
+				p.credited, quota)
 		}
 		sources := make(map[*credit]int, len(p.credits))
 		for _, src := range p.sources {
@@ -40,19 +42,24 @@ func (e *Engine) auditQuotas() error {
 				return fmt.Errorf("%v: NIC %v has given up calls that no reply would find", p, nicid.ID(c.pr.nic))
 			}
 			if givenUp += c.givenUp.count(); c.givenUp.count() > limits.CallsGivenUp {
-				return fmt.Errorf("%v: %d calls of NIC %v are noted as given up; expected at most %d", p, c.givenUp.count(), nicid.ID(c.pr.nic), limits.CallsGivenUp)
+				return fmt.Errorf("%v: %d calls of NIC %v are noted as given up; expected at most %d", p,
+					c.givenUp.count(), nicid.ID(c.pr.nic), limits.CallsGivenUp)
 			}
 			if c.sources != sources[c] {
-				return fmt.Errorf("%v: %d processes of NIC %v are remembered, counted as %d", p, sources[c], nicid.ID(c.pr.nic), c.sources)
+				return fmt.Errorf("%v: %d processes of NIC %v are remembered, counted as %d", p, sources[c],
+					nicid.ID(c.pr.nic), c.sources)
 			}
 			if c.handed-c.spent > c.out {
-				return fmt.Errorf("%v: NIC %v has %d bytes of credit to spend, and %d are out", p, nicid.ID(c.pr.nic), c.handed-c.spent, c.out)
+				return fmt.Errorf("%v: NIC %v has %d bytes of credit to spend, and %d are out", p,
+					nicid.ID(c.pr.nic), c.handed-c.spent, c.out)
 			}
 			if c.out > uint64(max(e.cfg.InitialCreditBytes, 0)) {
-				return fmt.Errorf("%v: NIC %v has %d bytes of its staging as credit, of %d that one NIC may have", p, nicid.ID(c.pr.nic), c.out, e.cfg.InitialCreditBytes)
+				return fmt.Errorf("%v: NIC %v has %d bytes of its staging as credit, of %d that one NIC may have", p,
+					nicid.ID(c.pr.nic), c.out, e.cfg.InitialCreditBytes)
 			}
 			if out += c.out; c.spent > c.handed || c.announced > c.handed {
-				return fmt.Errorf("%v: NIC %v has spent %d bytes of credit and was told of %d, of %d", p, nicid.ID(c.pr.nic), c.spent, c.announced, c.handed)
+				return fmt.Errorf("%v: NIC %v has spent %d bytes of credit and was told of %d, of %d", p,
+					nicid.ID(c.pr.nic), c.spent, c.announced, c.handed)
 			}
 		}
 		if givenUp != p.givenUp {
@@ -62,7 +69,8 @@ func (e *Engine) auditQuotas() error {
 			return fmt.Errorf("%v: credits of %d bytes are counted as %d", p, out, p.credited)
 		}
 		if inb := p.unstaged.front(); inb != nil && p.served() && int(stagedCost(inb.length)) <= e.stagingLeft(p) {
-			return fmt.Errorf("%v: a message of %d bytes waits for staging, and %d bytes are free", p, inb.length, e.stagingLeft(p))
+			return fmt.Errorf("%v: a message of %d bytes waits for staging, and %d bytes are free", p,
+				inb.length, e.stagingLeft(p))
 		}
 		if inb := e.overdrawer(p); inb != nil && p.served() {
 			return fmt.Errorf("%v: a message of %d bytes waits to be judged, and a receive for it", p, inb.length)
@@ -74,7 +82,8 @@ func (e *Engine) auditQuotas() error {
 	}
 	for _, pr := range e.peers.list {
 		if pr.givenUp != gaveUp[pr] {
-			return fmt.Errorf("NIC %v: %d calls that its processes gave up are counted as %d", nicid.ID(pr.nic), gaveUp[pr], pr.givenUp)
+			return fmt.Errorf("NIC %v: %d calls that its processes gave up are counted as %d", nicid.ID(pr.nic),
+				gaveUp[pr], pr.givenUp)
 		}
 	}
 	if e.staging.inUse > 2*accounted {
@@ -90,11 +99,13 @@ func (e *Engine) auditDests() error {
 	users := 0
 	for p := range e.procs.all {
 		if len(p.dests) > limits.Destinations || p.blanks.n > limits.BlankDestinations {
-			return fmt.Errorf("%v has sent to %d processes, and knows nothing of %d but where they are", p, len(p.dests), p.blanks.n)
+			return fmt.Errorf("%v has sent to %d processes, and knows nothing of %d but where they are", p,
+				len(p.dests), p.blanks.n)
 		}
 		for _, d := range p.dests {
 			if d.sends == 0 && d.blank() && d.node.in != &p.blanks {
-				return fmt.Errorf("%v has sent no message to slot %d of NIC %v, and does not forget it", p, d.key.Slot, nicid.ID(d.key.NIC))
+				return fmt.Errorf("%v has sent no message to slot %d of NIC %v, and does not forget it", p,
+					d.key.Slot, nicid.ID(d.key.NIC))
 			}
 			if d.peer != nil && d.peer.remotes[d.remote.key] == d.remote {
 				users++
@@ -105,7 +116,8 @@ func (e *Engine) auditDests() error {
 	for _, pr := range e.peers.list {
 		for _, rm := range pr.remotes {
 			if rm.unused() {
-				return fmt.Errorf("slot %d of NIC %v is remembered, which no process has sent to", rm.key.slot, nicid.ID(pr.nic))
+				return fmt.Errorf("slot %d of NIC %v is remembered, which no process has sent to", rm.key.slot,
+					nicid.ID(pr.nic))
 			}
 			counted += rm.users
 		}
@@ -121,8 +133,11 @@ func (e *Engine) auditDests() error {
 func (e *Engine) auditWatches() (err error) {
 	for _, pr := range e.peers.list {
 		pr.in.all(func(inb *inbound) {
-			if due := inb.recv != nil || inb.limit > 0 || inb.kind != inboundRequest; due && !inb.done && !inb.watch.Of(pr.ep) {
-				err = fmt.Errorf("%d of %d bytes of fragment %d have come from NIC %v, and nothing looks whether it lives", inb.got, inb.length, inb.id, nicid.ID(pr.nic))
+			if due := inb.recv != nil || inb.limit > 0 || inb.kind != inboundRequest; due &&
+				!inb.done && !inb.watch.Of(pr.ep) {
+				err = fmt.Errorf(
+					"%d of %d bytes of fragment %d have come from NIC %v, and nothing looks whether it lives", inb.got,
+					inb.length, inb.id, nicid.ID(pr.nic))
 			}
 		})
 		pr.serving.all(func(s *send) {
@@ -138,7 +153,8 @@ func (e *Engine) auditWatches() (err error) {
 			}
 			answer := s.state == sendPermission || s.state == sendPosted && s.released
 			if pr := s.dest.peer; answer && !s.watch.Of(pr.ep) {
-				err = fmt.Errorf("%v: a send waits for an answer of NIC %v, and nothing looks whether it lives", p, nicid.ID(pr.nic))
+				err = fmt.Errorf("%v: a send waits for an answer of NIC %v, and nothing looks whether it lives",
+					p, nicid.ID(pr.nic))
 			}
 		}
 	}

@@ -19,8 +19,9 @@ type Auditor struct {
 	held     uint64 // NICRequestsHeld at the last look
 	lines    map[*process]line
 	waits    map[*remote]wait
-	lent     map[*credit]time.Duration  // credits that are recalled, and for how long
-	aside    map[*msgRing]time.Duration // rings that are aside though all their messages were read, and for how long
+	lent     map[*credit]time.Duration // credits that are recalled, and for how long
+	// Rings that are aside though all their messages were read, and for how long.
+	aside map[*msgRing]time.Duration
 }
 
 // line holds the message at the head of the line for the staging of its process, and the credit
@@ -41,7 +42,8 @@ type wait struct {
 
 // NewAuditor returns an auditor of e.
 func NewAuditor(e *Engine, patience time.Duration) *Auditor {
-	return &Auditor{e: e, patience: patience, lines: map[*process]line{}, waits: map[*remote]wait{}, lent: map[*credit]time.Duration{}, aside: map[*msgRing]time.Duration{}}
+	return &Auditor{e: e, patience: patience, lines: map[*process]line{}, waits: map[*remote]wait{},
+		lent: map[*credit]time.Duration{}, aside: map[*msgRing]time.Duration{}}
 }
 
 // longestStep limits how much time between two looks counts as time in which the NIC was at work.
@@ -77,7 +79,8 @@ func unmatched(p *process) error {
 	n := 0
 	for inb := range p.stray.all {
 		if r := p.findPosted(inb.src, &inb.env); r != nil && r.takes(inb) {
-			return fmt.Errorf("%v: message %d of slot %d waits for a receive, and one is posted that takes it", p, inb.env.Number, inb.env.SrcSlot)
+			return fmt.Errorf("%v: message %d of slot %d waits for a receive, and one is posted that takes it",
+				p, inb.env.Number, inb.env.SrcSlot)
 		}
 		if n++; n == mostUnmatched {
 			break
@@ -125,8 +128,10 @@ func (a *Auditor) line(p *process) error {
 	}
 	before, ok := a.lines[p]
 	a.lines[p] = now
-	if ok && before.first == now.first && before.number == now.number && before.lenders == now.lenders && now.handed > before.handed {
-		return fmt.Errorf("%v: %d bytes of credit were handed out while message %d of NIC %v waits for staging", p, now.handed-before.handed, first.env.Number, nicid.ID(first.src.nic))
+	if ok && before.first == now.first && before.number == now.number && before.lenders == now.lenders &&
+		now.handed > before.handed {
+		return fmt.Errorf("%v: %d bytes of credit were handed out while message %d of NIC %v waits for staging",
+			p, now.handed-before.handed, first.env.Number, nicid.ID(first.src.nic))
 	}
 	return nil
 }
@@ -139,7 +144,8 @@ func (a *Auditor) credits(p *process, step time.Duration) error {
 			continue
 		}
 		if a.lent[c] += step; a.lent[c] > a.patience {
-			return fmt.Errorf("%v: %d bytes of credit of NIC %v are recalled, and have not come back for %v", p, c.handed-c.spent, nicid.ID(c.pr.nic), a.lent[c])
+			return fmt.Errorf("%v: %d bytes of credit of NIC %v are recalled, and have not come back for %v", p,
+				c.handed-c.spent, nicid.ID(c.pr.nic), a.lent[c])
 		}
 	}
 	return nil
@@ -163,10 +169,14 @@ func (a *Auditor) remotes() error {
 			a.waits[rm] = now
 			used := now.used - before.used
 			switch {
-			case ok && before.first == now.first && before.token == now.token && now.used > before.used && first.goesOnCredit(rm.credit()+used):
-				return fmt.Errorf("%d bytes of credit for slot %d of NIC %v were used while an older send of %v waits for as much", used, rm.key.slot, nicid.ID(pr.nic), first.p)
+			case ok && before.first == now.first && before.token == now.token && now.used > before.used &&
+				first.goesOnCredit(rm.credit()+used):
+				return fmt.Errorf(
+					"%d bytes of credit for slot %d of NIC %v were used while an older send of %v waits for as much",
+					used, rm.key.slot, nicid.ID(pr.nic), first.p)
 			case rm.admitted == nil && a.e.first(rm) != nil:
-				return fmt.Errorf("a send of %v to slot %d of NIC %v waits for credit, and there is some", first.p, rm.key.slot, pr.nic)
+				return fmt.Errorf("a send of %v to slot %d of NIC %v waits for credit, and there is some",
+					first.p, rm.key.slot, pr.nic)
 			}
 		}
 	}
@@ -183,7 +193,8 @@ func (e *Engine) auditOrder() error {
 			next := src.expected
 			for inb := range src.early.all {
 				if int32(inb.env.Number-next) < 0 {
-					return fmt.Errorf("%v: message %d of slot %d of NIC %v is parked, and none before %d is due", p, inb.env.Number, src.key.slot, nicid.ID(src.nic), next)
+					return fmt.Errorf("%v: message %d of slot %d of NIC %v is parked, and none before %d is due", p,
+						inb.env.Number, src.key.slot, nicid.ID(src.nic), next)
 				}
 				next = inb.env.Number + 1
 			}
@@ -193,9 +204,12 @@ func (e *Engine) auditOrder() error {
 			}
 			switch {
 			case !first.lacksBytes():
-				return fmt.Errorf("%v: message %d of slot %d of NIC %v is parked, and is the one expected", p, src.expected, src.key.slot, nicid.ID(src.nic))
+				return fmt.Errorf("%v: message %d of slot %d of NIC %v is parked, and is the one expected", p,
+					src.expected, src.key.slot, nicid.ID(src.nic))
 			case first.grant.in == nil && first.staging == nil && p.served():
-				return fmt.Errorf("%v: message %d of slot %d of NIC %v waits to be judged, and its bytes have no place", p, src.expected, src.key.slot, nicid.ID(src.nic))
+				return fmt.Errorf(
+					"%v: message %d of slot %d of NIC %v waits to be judged, and its bytes have no place", p,
+					src.expected, src.key.slot, nicid.ID(src.nic))
 			}
 		}
 	}

@@ -22,7 +22,8 @@ func (e *Engine) drainCommands() (commands int, more bool) {
 		}
 		p := e.active.front()
 		e.counts[vni.NICVisits]++
-		e.active.rotate() // not a walk along the list: a command of one process may detach the next process
+		// Not a walk along the list: a command of one process may detach the next process.
+		e.active.rotate()
 		got := e.takeCommands(p, batch)
 		commands += got
 		if more = more || got == batch; got > 0 {
@@ -63,8 +64,8 @@ func (e *Engine) stopListening(p *process) {
 	}
 }
 
-// EndListening stops listening to all processes whose queues are empty, however short they have
-// been idle. They ring for their next commands. It is for pollers that are about to park.
+// EndListening stops listening to all processes whose queues are empty, no matter how long they
+// have been idle. They ring for their next commands. It is for pollers that are about to park.
 func (e *Engine) EndListening() {
 	e.begin()
 	for n := e.active.n; n > 0; n-- {
@@ -77,7 +78,8 @@ func (e *Engine) EndListening() {
 // command starts one command.
 func (e *Engine) command(p *process, c vni.Command) {
 	switch c.Code {
-	case vni.CodeSend, vni.CodeSendShort, vni.CodePut, vni.CodeGet, vni.CodeResolve, vni.CodeSendRun, vni.CodeSendDatagram,
+	case vni.CodeSend, vni.CodeSendShort, vni.CodePut, vni.CodeGet, vni.CodeResolve, vni.CodeSendRun,
+		vni.CodeSendDatagram,
 		vni.CodeMulticast, vni.CodeMulticastShort, vni.CodeProgram,
 		vni.CodeJoinGroup, vni.CodeBarrier, vni.CodeBroadcast, vni.CodeBroadcastShort, vni.CodeReduce, vni.CodeLeave:
 		if s := e.sendFor(p, c); s != nil {

@@ -140,13 +140,14 @@ type credit struct {
 	announced uint64
 	spent     uint64
 	returned  uint64
-	out       uint64 // of the quota: given, and not yet arrived, matched and given again, or returned
-	lastUse   clock.Time
-	recalled  bool
-	heard     bool          // a process of that NIC has sent a message in this session
-	sources   int           // such processes that are remembered
-	voids     int           // numbers of withdrawn messages that are parked
-	givenUp   *givenUpCalls // by its processes; nil: none
+	// Of the quota: given, and not yet arrived, matched and given again, or returned.
+	out      uint64
+	lastUse  clock.Time
+	recalled bool
+	heard    bool          // a process of that NIC has sent a message in this session
+	sources  int           // such processes that are remembered
+	voids    int           // numbers of withdrawn messages that are parked
+	givenUp  *givenUpCalls // by its processes; nil: none
 }
 
 // creditOf returns the credit of a NIC for a process. It starts empty.

@@ -28,7 +28,8 @@ import (
 type departures struct {
 	unjudged list[send]
 	delayed  delayed
-	sequence uint64            // numbers the delayed sends: two with the same time leave in the order of their verdicts
+	// Numbers the delayed sends: two with the same time leave in the order of their verdicts.
+	sequence uint64
 	seen     program.Departure // what the guard looks at, kept here so that no call allocates
 }
 

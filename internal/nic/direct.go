@@ -44,12 +44,14 @@ type Pause interface {
 // Direct is the straight way of one process for its callers (vni.Straight). Each call takes the
 // engine from Turns for the time of one message.
 type Direct struct {
-	turns  Turns
-	way    *Straight
-	lone   bool // the link takes lone messages in one step
-	shows  bool // the link shows a frame before it is taken
-	hold   bool // the open Send may wait
-	inVain bool // SendMany waited for room without success, and nothing has left since: it does not wait again
+	turns Turns
+	way   *Straight
+	lone  bool // the link takes lone messages in one step
+	shows bool // the link shows a frame before it is taken
+	hold  bool // the open Send may wait
+	// SendMany waited for room without success, and nothing has left since: it does not wait
+	// again.
+	inVain bool
 }
 
 // NewDirect returns the straight way for callers that take the engine by turns.
@@ -77,7 +79,8 @@ func (d *Direct) Meet(from *vni.Name, tag uint64, anyTag bool, buf []byte) (m vn
 		now, polled, ok := d.turns.Settle()
 		if ok && (!polled || d.way.Expect(from, tag, anyTag)) {
 			if now, ok = d.turns.Linger(now); ok {
-				m = d.way.Meet(now, buf) // if the frame is something else, the caller waits, and polls
+				// If the frame is something else, the caller waits, and polls.
+				m = d.way.Meet(now, buf)
 			}
 		}
 	}
@@ -123,7 +126,8 @@ func (d *Direct) Sent() {
 	switch {
 	case !d.hold:
 		d.turns.Leave(d.way.Sent())
-	case d.way.Hold(): // as many as are worth a poll, which takes in acknowledgements and credit as well
+	case d.way.Hold():
+		// As many as are worth a poll, which takes in acknowledgements and credit as well.
 		d.turns.LeavePolling()
 	default:
 		d.turns.Leave(0) // the engine must be looked at soon, and often
@@ -149,7 +153,8 @@ func (d *Direct) SendMany(m vni.StraightSend, messages [][]byte) (sent int) {
 	}
 	m.Hold = true
 	messages = messages[:min(len(messages), limits.HeldMessages)] // others want the engine, too
-	held := false                                                 // some messages are held since the last poll
+	// Some messages are held since the last poll.
+	held := false
 	for sent < len(messages) {
 		n, holds, enough := d.sendSome(&m, messages[sent:])
 		if n == 0 {
@@ -222,8 +227,8 @@ func (d *Direct) Receive(r *vni.StraightReceive) bool {
 	return ok
 }
 
-// behindPolls is the number of polls in which a receive waits for the commands before it to be
-// read. If all contexts have commands, there may be more.
+// behindPolls is how many polls a receive makes so that the commands before it are read. If all
+// contexts have commands, there may be more commands than these polls read.
 const behindPolls = 4
 
 // Cancel implements vni.Straight.

@@ -76,7 +76,8 @@ func (e *Engine) newProcess(c driver.Command, at int) {
 		e.answer(at, driver.Result{Err: err})
 		return
 	}
-	if c.Index == 0 { // others reach it by the address (NIC, 0, ControlGeneration), not by name (decision 1)
+	// Others reach it by the address (NIC, 0, ControlGeneration), not by name (decision 1).
+	if c.Index == 0 {
 		e.install(c, ControlGeneration, names.Control)
 		e.answer(at, driver.Result{Gen: ControlGeneration})
 		return

@@ -48,43 +48,53 @@ import (
 // Config holds the parameters of an Engine. A zero field has a default, except for ID, Link and
 // Secrets, and, with Security, Trust and WallSeconds.
 type Config struct {
-	ID          uint64         // of this NIC; not 0
-	Incarnation uint64         // larger in every life of this NIC
-	Secrets     *secret.Source // draws keys, session indices, cookies, first sequence numbers; required
-	Link        link.Driver    // used by the engine alone
+	ID          uint64 // of this NIC; not 0
+	Incarnation uint64 // larger in every life of this NIC
+	// Draws keys, session indices, cookies, first sequence numbers; required.
+	Secrets *secret.Source
+	Link    link.Driver // used by the engine alone
 
-	Security    *rel.Security              // nil: the link is plain
-	Trust       *trust.Policy              // which NICs are trusted, and what they may do; required with Security
-	WallSeconds func(now clock.Time) int64 // the time of day in Unix seconds, for certificates; required with Security
+	Security *rel.Security // nil: the link is plain
+	// Which NICs are trusted, and what they may do; required with Security.
+	Trust *trust.Policy
+	// The time of day in Unix seconds, for certificates; required with Security.
+	WallSeconds func(now clock.Time) int64
 
-	ReceiveCapacity  uint64        // bytes of frames that may be in flight to this NIC
-	UnreachableAfter time.Duration // silence after which a peer is given up if anything is pending on it
+	ReceiveCapacity uint64 // bytes of frames that may be in flight to this NIC
+	// Silence after which a peer is given up if anything is pending on it.
+	UnreachableAfter time.Duration
 	// FailureTimeout is the silence after which a peer's names are forgotten. 0 means
 	// limits.FailureTimeout, or twice UnreachableAfter if that is longer.
 	FailureTimeout time.Duration
 	AckDelay       time.Duration
 	ProbeEvery     time.Duration
 
-	StagingBytes       int // per process, for unexpected messages
-	Requests           int // permission requests of this NIC that may be open at one process; 0 = limits.RequestsPerSource
+	StagingBytes int // per process, for unexpected messages
+	// Permission requests of this NIC that may be open at one process; 0 =
+	// limits.RequestsPerSource.
+	Requests           int
 	InitialCreditBytes int // what a sending NIC gets of StagingBytes at once; -1: nothing
 	MaxProcesses       int
-	Rooms              int      // segments of all processes that may await acknowledgement; 0 = limits.Rooms
-	RelaySaves         int      // bytes that a relay must save its source to be made; -1: always made
-	IdlePolls          int      // polls that find a process idle before its queue is no longer listened to
-	Position           Position // on the torus of the fabric, if it is one (QNIX-52)
-	Static             bool     // only NICs named by AddNode may open a pair with this one
-	Private            bool     // all NICs of the link are parts of one program, and have all roles
+	// Segments of all processes that may await acknowledgement; 0 = limits.Rooms.
+	Rooms int
+	// Bytes that a relay must save its source to be made; -1: always made.
+	RelaySaves int
+	// Polls that find a process idle before its queue is no longer listened to.
+	IdlePolls int
+	Position  Position // on the torus of the fabric, if it is one (QNIX-52)
+	Static    bool     // only NICs named by AddNode may open a pair with this one
+	Private   bool     // all NICs of the link are parts of one program, and have all roles
 
 	// Belief says which information of other NICs about names and nodes is believed. Security and
 	// Trust give the defaults.
 	Belief
 
-	Clock    func() clock.Time // what programs read as CLOCK; nil: the time of the poll
-	Rung     func()            // called within Poll when a driver doorbell has rung or driver commands were read; may be nil
-	Counters vni.CounterPage   // where counts are published; may be zero
-	Faults   rel.Faults        // test hooks
-	Defect   mutate.Defect     // test hook
+	Clock func() clock.Time // what programs read as CLOCK; nil: the time of the poll
+	// Called within Poll when a driver doorbell has rung or driver commands were read; may be nil.
+	Rung     func()
+	Counters vni.CounterPage // where counts are published; may be zero
+	Faults   rel.Faults      // test hooks
+	Defect   mutate.Defect   // test hook
 }
 
 // Errors of driver commands and of the calls about regions.
@@ -105,9 +115,10 @@ type Engine struct {
 	rng    *rand.Rand // used by defects only
 	closed bool
 
-	procs      processTable
-	driver     driverQueue
-	active     list[process]          // first level of the round robin (QNIX-35); idle processes are not in it
+	procs  processTable
+	driver driverQueue
+	// First level of the round robin (QNIX-35); idle processes are not in it.
+	active     list[process]
 	rung       []*process             // processes with a new doorbell or event in this poll
 	waiting    list[send]             // sends whose receiver's name is not known yet
 	names      names.Table            // the processes of the fabric that we know
@@ -131,17 +142,20 @@ type Engine struct {
 	refills    freelist.List[refill]
 	completion vni.Completion // of the operation that is being completed
 
-	caps      link.Caps   // of the Link
-	out       rel.Flusher // the Link; to convert it for each frame costs a search for its methods
-	early     earlyReturns
-	met       met      // the message that the straight way has taken out of the link and not accounted for yet; see begin
+	caps  link.Caps   // of the Link
+	out   rel.Flusher // the Link; to convert it for each frame costs a search for its methods
+	early earlyReturns
+	// The message that the straight way has taken out of the link and not accounted for yet; see
+	// begin.
+	met       met
 	holding   holding  // held messages, which wait for more
 	told      bool     // the last poll had something to tell a process
 	counts    []uint64 // by vni.Counter
 	ways      [wayCount]uint64
 	placing   int       // bytes of the piece that Place was last asked about
 	publisher publisher // publishes the counts
-	transit   transit   // messages that are passed on to others, and messages that wait for a receive
+	// Messages that are passed on to others, and messages that wait for a receive.
+	transit transit
 }
 
 // New returns an engine without processes or peers. It sends nothing before its first Poll.
@@ -156,7 +170,8 @@ func New(cfg Config) (*Engine, error) {
 		return nil, errors.New("nic: Config.Security without Config.Trust or Config.WallSeconds")
 	}
 	if s := cfg.Security; s != nil && cfg.Link.MTU() < s.LeastMTU() {
-		return nil, fmt.Errorf("nic: frames of %d bytes carry no handshake with a certificate of %d bytes; expected an MTU of at least %d: raise it, or sign a shorter certificate",
+		return nil, fmt.Errorf(
+			"nic: frames of %d bytes carry no handshake with a certificate of %d bytes; expected an MTU of at least %d: raise it, or sign a shorter certificate",
 			cfg.Link.MTU(), len(s.Certificate), s.LeastMTU())
 	}
 	if cfg.Secrets == nil {
@@ -165,7 +180,8 @@ func New(cfg Config) (*Engine, error) {
 	cfg.UnreachableAfter = cmp.Or(cfg.UnreachableAfter, limits.UnreachableAfter)
 	cfg.FailureTimeout = cmp.Or(cfg.FailureTimeout, max(limits.FailureTimeout, 2*cfg.UnreachableAfter))
 	cfg.AckDelay = cmp.Or(cfg.AckDelay, limits.AckDelay)
-	cfg.ProbeEvery = cmp.Or(cfg.ProbeEvery, min(limits.ProbeEvery, cfg.UnreachableAfter/8)) // one probe may be lost, or two
+	// One probe may be lost, or two.
+	cfg.ProbeEvery = cmp.Or(cfg.ProbeEvery, min(limits.ProbeEvery, cfg.UnreachableAfter/8))
 	cfg.StagingBytes = cmp.Or(cfg.StagingBytes, limits.StagingBytes)
 	cfg.Requests = cmp.Or(cfg.Requests, limits.RequestsPerSource)
 	cfg.MaxProcesses = cmp.Or(cfg.MaxProcesses, limits.DefaultProcesses)
@@ -174,13 +190,16 @@ func New(cfg Config) (*Engine, error) {
 	cfg.InitialCreditBytes = cmp.Or(cfg.InitialCreditBytes, limits.CreditBytes)
 	cfg.ReceiveCapacity = cmp.Or(cfg.ReceiveCapacity, uint64(limits.ReceiveCapacityBytes))
 	if cfg.MaxProcesses < 1 || cfg.MaxProcesses > limits.MaxProcesses {
-		return nil, fmt.Errorf("nic: Config.MaxProcesses is %d; expected 1 to %d", cfg.MaxProcesses, limits.MaxProcesses)
+		return nil, fmt.Errorf("nic: Config.MaxProcesses is %d; expected 1 to %d", cfg.MaxProcesses,
+			limits.MaxProcesses)
 	}
 	if cfg.FailureTimeout <= cfg.UnreachableAfter {
-		return nil, fmt.Errorf("nic: Config.FailureTimeout is %v; expected more than UnreachableAfter, %v", cfg.FailureTimeout, cfg.UnreachableAfter)
+		return nil, fmt.Errorf("nic: Config.FailureTimeout is %v; expected more than UnreachableAfter, %v",
+			cfg.FailureTimeout, cfg.UnreachableAfter)
 	}
 	if !cfg.Position.Valid() {
-		return nil, fmt.Errorf("nic: Config.Position is %v on a torus of %d by %d", cfg.Position, cfg.Position.Width, cfg.Position.Height)
+		return nil, fmt.Errorf("nic: Config.Position is %v on a torus of %d by %d", cfg.Position,
+			cfg.Position.Width, cfg.Position.Height)
 	}
 	e := &Engine{
 		cfg: cfg,
@@ -190,12 +209,14 @@ func New(cfg Config) (*Engine, error) {
 	e.driver.NIC, e.driver.other = queue.NIC(), queue.Driver()
 	e.grants.bound = cfg.grantBound()
 	e.counts = make([]uint64, len(vni.Names()))
-	e.groups = coll.New(coll.Config{NIC: cfg.ID, Position: cfg.Position, MTU: cfg.Link.MTU(), Counts: e.counts, Defect: cfg.Defect}, forGroups{(*services)(e)})
+	e.groups = coll.New(coll.Config{NIC: cfg.ID, Position: cfg.Position, MTU: cfg.Link.MTU(), Counts: e.counts,
+		Defect: cfg.Defect}, forGroups{(*services)(e)})
 	e.relays = relay.New(cfg.ID, cfg.Defect, e.counts, forRelays{(*services)(e)})
-	e.programs = program.New(program.Config{NIC: cfg.ID, Incarnation: cfg.Incarnation, Counts: e.counts, Defect: cfg.Defect}, forPrograms{(*services)(e)})
+	e.programs = program.New(program.Config{NIC: cfg.ID, Incarnation: cfg.Incarnation, Counts: e.counts,
+		Defect: cfg.Defect}, forPrograms{(*services)(e)})
 	e.names.Init(names.Config{
-		NIC: cfg.ID, Position: cfg.Position, Static: cfg.Static, Counts: e.counts, Defect: cfg.Defect, Belief: e.belief(),
-		UnreachableAfter: cfg.UnreachableAfter, FailureTimeout: cfg.FailureTimeout, ProbeEvery: cfg.ProbeEvery,
+		NIC: cfg.ID, Position: cfg.Position, Static: cfg.Static, Counts: e.counts, Defect: cfg.Defect,
+		Belief: e.belief(), UnreachableAfter: cfg.UnreachableAfter, FailureTimeout: cfg.FailureTimeout, ProbeEvery: cfg.ProbeEvery,
 	}, forNames{(*services)(e)})
 	e.procs.init(cfg.MaxProcesses, uint32(cfg.Secrets.Uint64(secret.Generation)))
 	e.caps = cfg.Link.Caps()
@@ -215,7 +236,8 @@ func (cfg *Config) rel(caps link.Caps) rel.Config {
 		ReceiveCapacity: cfg.ReceiveCapacity, Rooms: cfg.Rooms, UnreachableAfter: cfg.UnreachableAfter,
 		AckDelay: cfg.AckDelay, ProbeEvery: cfg.ProbeEvery,
 		Narrow:       !p.Whole,
-		DoubtBatches: caps.DoubtBatches, Copy: caps.Copy, Post: caps.Post, PostLone: caps.PostLone, ReserveRun: caps.ReserveRun, CommitRun: caps.CommitRun,
+		DoubtBatches: caps.DoubtBatches, Copy: caps.Copy, Post: caps.Post, PostLone: caps.PostLone,
+		ReserveRun: caps.ReserveRun, CommitRun: caps.CommitRun,
 		Reached: caps.Reached, From: caps.From,
 		Security: cfg.Security,
 		Faults:   cfg.Faults, Defect: cfg.Defect,
@@ -242,14 +264,16 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 		e.wake()
 		return e.driver.executed, clock.Never
 	}
-	datagrams := e.rel.SendDatagrams(now, e.out)    //    datagrams that processes have posted need not wait for the rest of this poll
-	e.drive()                                       // 1. driver.go: processes come and go, here and in 2, 3 and 5
-	left := e.runLeaving()                          //    leaving.go: remove leaving processes, a little at a time
-	e.expire()                                      //    nodes.go: what has waited long enough, or for a name
-	e.resume()                                      //    copies.go: multicasts that have more copies to start
-	commands, more := e.drainCommands()             // 2. commands in, after those that have waited: command.go
-	e.early.served = false                          //    operations that ended before were not ended by a frame
-	frames, linkNext := e.cfg.Link.Poll(now, e.rel) // 3. frames in, which now find the receives: rel, then rx.go
+	// Commands come after the operations that have waited, and frames after the commands, so that
+	// they find the receives. Processes come and go at every drive.
+	datagrams := e.rel.SendDatagrams(now, e.out)    //    posted datagrams do not wait for the rest
+	e.drive()                                       // 1. driver.go: here and in 2, 3 and 5
+	left := e.runLeaving()                          //    leaving.go: a few steps of removal
+	e.expire()                                      //    nodes.go: timeouts, and new names
+	e.resume()                                      //    copies.go: held copies of multicasts
+	commands, more := e.drainCommands()             // 2. command.go: commands in
+	e.early.served = false                          //    so far no frame has ended anything
+	frames, linkNext := e.cfg.Link.Poll(now, e.rel) // 3. rel, then rx.go: frames in
 	if e.returnEarly(frames, commands+held) {
 		return frames + e.driver.executed + left + datagrams, e.soon()
 	}
@@ -260,12 +284,13 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 	turns := e.schedule()         // 5. sched.go, tx.go: messages out
 	programs := 0
 	if e.programs.Pending() > 0 {
-		programs = e.programs.Run(frames + commands + held + turns) // internal/program: users' programs
+		// internal/program: users' programs.
+		programs = e.programs.Run(frames + commands + held + turns)
 	}
-	e.throwOut()                                    //    process.go: processes that have broken the rules
-	segments, relNext := e.rel.Progress(now, e.out) // 6. segments, acknowledgements, retransmissions out
+	e.throwOut()                                    //    process.go: detached processes
+	segments, relNext := e.rel.Progress(now, e.out) // 6. segments, ACKs, retransmissions
 	e.cfg.Link.Flush(now)                           // 7. frames out
-	e.wake()                                        // 8. doorbells have been rung: wake the sleepers
+	e.wake()                                        // 8. wake those whose doorbells rang
 	work = datagrams + e.driver.executed + left + frames + commands + judged + turns + programs + segments
 	e.counts[vni.NICPolls]++
 	if work == 0 {
@@ -281,14 +306,16 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 
 // unfinished reports whether the next Poll has something to do at once.
 func (e *Engine) unfinished() bool {
-	return e.turns.ready.n > 0 || e.expiry.departures.unjudged.n > 0 || e.names.Changed() || e.resumed.n > 0 || e.leaving.n > 0 || e.groups.Unfinished() || e.programs.Pending() > 0 || e.untold()
+	return e.turns.ready.n > 0 || e.expiry.departures.unjudged.n > 0 || e.names.Changed() || e.resumed.n > 0 ||
+		e.leaving.n > 0 || e.groups.Unfinished() || e.programs.Pending() > 0 || e.untold()
 }
 
 // earlyReturns lets polls return early (USNIC-38): all other work waits for the next poll, which
 // is due at once.
 type earlyReturns struct {
-	served bool // a frame of this poll has finished a direct receive or a send of an embedded caller
-	inRow  int  // consecutive polls that have returned early
+	// A frame of this poll has finished a direct receive or a send of an embedded caller.
+	served bool
+	inRow  int // consecutive polls that have returned early
 }
 
 // mostEarly is how many consecutive polls may return early: timers and acknowledgements wait for
@@ -296,16 +323,17 @@ type earlyReturns struct {
 const mostEarly = 8
 
 // mostFramesEarly is how many frames a poll may have brought that returns early: those of one
-// message of some kilobytes. The caller answers a message, and the acknowledgement travels with
-// the answer. If a send has ended, the acknowledgement of its answer travels with the caller's
-// next message. A stream is acknowledged by each poll.
+// message of some kilobytes. The acknowledgement of a message travels with the caller's answer.
+// The acknowledgement of a frame that has ended a send travels with the caller's next message. A
+// stream is acknowledged by each poll.
 const mostFramesEarly = 8
 
 // returnEarly reports whether Poll may return now: its few frames have completed an embedded
 // caller's receive or send, and it had nothing else to do.
 func (e *Engine) returnEarly(frames, asked int) bool {
 	h := &e.early
-	if !h.served || frames == 0 || frames > mostFramesEarly || asked > 0 || e.turns.ready.n > 0 || h.inRow == mostEarly {
+	if !h.served || frames == 0 || frames > mostFramesEarly || asked > 0 || e.turns.ready.n > 0 ||
+		h.inRow == mostEarly {
 		h.inRow = 0
 		return false
 	}

@@ -10,11 +10,12 @@ import (
 // expiry holds what waits for its time in the engine: receives that end then, and the times at
 // which services asked to be called.
 type expiry struct {
-	next       clock.Time    // no later than any of these times
-	doomed     list[receive] // from processes that have gone, ordered by when they end
-	short      list[send]    // runs that wait for credit, ordered by when they end
-	recalled   list[receive] // receives cancelled while their messages were on their way, ordered by when they end
-	departures departures    // sends that a guard delays, or has yet to judge
+	next   clock.Time    // no later than any of these times
+	doomed list[receive] // from processes that have gone, ordered by when they end
+	short  list[send]    // runs that wait for credit, ordered by when they end
+	// Receives cancelled while their messages were on their way, ordered by when they end.
+	recalled   list[receive]
+	departures departures // sends that a guard delays, or has yet to judge
 }
 
 // at makes the engine look at t or earlier.

@@ -19,7 +19,8 @@ func (e *Engine) sendGet(s *send) {
 	}
 	first := min(s.described(), e.grants.first())
 	wire.PutGet(b, s.frag.ID, first, &s.remote)
-	pr.out.remove(s.frag.ID) // no record speaks of it as a send: its pieces come in, by the other table
+	// No record speaks of it as a send: its pieces come in, by the other table.
+	pr.out.remove(s.frag.ID)
 	inb := e.newInbound(nil, &wire.Envelope{SrcSlot: s.p.slot, Token: s.env.Token}, inboundGet, s.frag.Length)
 	inb.peer, inb.id, inb.local, inb.parts = pr, s.frag.ID, s, s.frag.Parts
 	if !pr.gets.set(s.frag.ID, inb) {
@@ -65,7 +66,8 @@ func (e *Engine) getRecord(pr *peer, r wire.Record) {
 	s.frag = rel.Fragment{Owner: s, Space: wire.Data, Type: wire.TypeChunk, ID: id, Parts: s.parts[:1],
 		Length: m.Length, Limit: min(limit, m.Length), HeaderLen: wire.ChunkLen}
 	wire.PutChunk(s.frag.HeaderBuf[:], wire.FlagGet, id, 0, 0)
-	if old := pr.serving.older(id); old != nil { // the asker has given it up, and its Refuse is late
+	// The asker has given it up, and its Refuse is late.
+	if old := pr.serving.older(id); old != nil {
 		e.dropServe(old)
 	}
 	if !pr.serving.set(id, s) { // the asker has given this one up

@@ -102,7 +102,8 @@ func (e *Engine) noteGivenUp(src *source, token uint32) {
 		c.givenUp = &givenUpCalls{places: make(map[givenUpCall]int)}
 	}
 	g, k := c.givenUp, givenUpCall{src.key.slot, src.key.gen, token}
-	if _, known := g.places[k]; known || c.pr.givenUp >= limits.CallsGivenUpPerPeer && len(g.places) < limits.CallsGivenUp {
+	if _, known := g.places[k]; known ||
+		c.pr.givenUp >= limits.CallsGivenUpPerPeer && len(g.places) < limits.CallsGivenUp {
 		return // a reply is then sent, and the caller's NIC discards it
 	}
 	p.givenUp++
@@ -122,7 +123,8 @@ func (e *Engine) noteGivenUp(src *source, token uint32) {
 // replaceGivenUp notes a call in the place of the oldest one.
 func (p *process) replaceGivenUp(c *credit, k givenUpCall) {
 	g := c.givenUp
-	if old := g.ring[g.next]; g.places[old] == g.next { // else it is noted again, at a later place, or forgotten
+	if old := g.ring[g.next]; g.places[old] == g.next {
+		// Else it is noted again, at a later place, or forgotten.
 		p.forgetGivenUp(c, old)
 	}
 	g.ring[g.next], g.places[k] = k, g.next

@@ -101,7 +101,8 @@ func (p *process) comesFor(r *receive) bool {
 	return false
 }
 
-// ended reports whether a process is known to have ended, and until when its last messages may still come.
+// ended reports whether a process is known to have ended, and until when its last messages may
+// still come.
 func (e *Engine) ended(k vni.Address) (bool, clock.Time) {
 	if k.NIC == e.cfg.ID {
 		p := e.process(k.Slot)

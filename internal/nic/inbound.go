@@ -49,8 +49,11 @@ type inbound struct {
 	hopeful   uint64 // bytes of owes that are not written off, if writeOffs is its peer's
 	writeOffs uint32
 
-	staging []byte   // holds the bytes until it is matched, or until there is a place for all of them
-	foreign bool     // staging is not from the NIC's pool: the message was in a ring, or on its way there, and was put back
+	// Holds the bytes until it is matched, or until there is a place for all of them.
+	staging []byte
+	// Staging is not from the NIC's pool: the message was in a ring, or on its way there, and was
+	// put back.
+	foreign bool
 	counted bool     // as received, before it was put back
 	kept    uint64   // bytes of it that a foreign staging holds in the end, if it was cut short
 	drained uint64   // bytes of staging that were copied to a stretch
@@ -200,7 +203,8 @@ func (e *Engine) offer(inb *inbound) {
 		e.bind(inb, r)
 		return
 	}
-	if inb.env.Flags&wire.FlagReply != 0 { // the call was given up: no receive will ever ask for its reply
+	// The call was given up: no receive will ever ask for its reply.
+	if inb.env.Flags&wire.FlagReply != 0 {
 		e.refuseInbound(inb, wire.ReasonCancelled)
 		return
 	}
@@ -286,7 +290,8 @@ func (e *Engine) finish(inb *inbound) {
 	if inb.id != 0 {
 		inb.peer.in.remove(inb.id)
 		inb.id = 0
-		if inb.recv != nil || inb.env.Flags&wire.FlagReply == 0 && !inb.parked() { // a reply may yet turn out to be late
+		// A reply may yet turn out to be late.
+		if inb.recv != nil || inb.env.Flags&wire.FlagReply == 0 && !inb.parked() {
 			e.accept(inb, inb.recv)
 		}
 	}
@@ -338,7 +343,8 @@ func (e *Engine) abort(inb *inbound) {
 // refuseInbound drops an inbound that is not wanted. It tells the sender if a send or a call can
 // wait for that.
 func (e *Engine) refuseInbound(inb *inbound, why wire.Reason) {
-	awaited := !inb.done || inb.env.Flags&wire.FlagAccept != 0 || inb.env.Flags&wire.FlagWhole != 0 && inb.env.Token != 0
+	awaited := !inb.done || inb.env.Flags&wire.FlagAccept != 0 ||
+		inb.env.Flags&wire.FlagWhole != 0 && inb.env.Token != 0
 	switch {
 	case inb.kind == inboundLocal:
 		if s := inb.local; s != nil {

@@ -67,11 +67,14 @@ func (g *granter) limits(e *Engine) error {
 		sum += pr.granted
 		advance += uint64(pr.gets.n) * limits.GetAdvance
 		if (pr.granted > 0) != (pr.holder.in == &g.holders) {
-			return fmt.Errorf("peer %v has permission for %d bytes, and is among those that have some: %v", nicid.ID(pr.nic), pr.granted, pr.holder.in != nil)
+			return fmt.Errorf("peer %v has permission for %d bytes, and is among those that have some: %v",
+				nicid.ID(pr.nic), pr.granted, pr.holder.in != nil)
 		}
 	}
 	if sum != g.outstanding || sum > g.bound+advance {
-		return fmt.Errorf("permissions for %d bytes are outstanding, of peers for %d, of a bound of %d and %d for GETs", g.outstanding, sum, g.bound, advance)
+		return fmt.Errorf(
+			"permissions for %d bytes are outstanding, of peers for %d, of a bound of %d and %d for GETs",
+			g.outstanding, sum, g.bound, advance)
 	}
 	return nil
 }

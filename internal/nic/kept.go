@@ -13,7 +13,8 @@ import (
 // straight way or with others in a run. The NIC keeps a copy until all of it is acknowledged, so
 // its process gets the memory back at once:
 //
-//	keep ─► room for the payload, in transit memory ─► PostWhole: its pieces leave as Eagers ─► Released: all are acknowledged, or the session is over
+//	keep ─► room for the payload, in transit memory ─► PostWhole: its pieces leave as Eagers
+//	     ─► Released: all are acknowledged, or the session is over
 //
 // The copy takes less than a tenth of the round trip in which a caller would wait for the
 // acknowledgement. The process may end meanwhile: the message has left. Since its send has

@@ -38,5 +38,6 @@ func (d *dest) leave(n int, cost uint64) (number uint32) {
 
 // envelope returns the envelope of a message from p to d that has left with a number.
 func (d *dest) envelope(p *process, number uint32, tag uint64) wire.Envelope {
-	return wire.Envelope{DstSlot: d.key.Slot, DstGen: d.key.Gen, SrcSlot: p.slot, SrcGen: p.gen, Number: number, Tag: tag}
+	return wire.Envelope{DstSlot: d.key.Slot, DstGen: d.key.Gen, SrcSlot: p.slot, SrcGen: p.gen, Number: number,
+		Tag: tag}
 }

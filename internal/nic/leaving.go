@@ -37,7 +37,9 @@ func (e *Engine) vacate(p *process, why error) {
 	e.detached = slices.DeleteFunc(e.detached, func(d Detached) bool { return d.Slot == p.slot })
 	e.procs.nameless = slices.DeleteFunc(e.procs.nameless, func(n Nameless) bool { return n.Slot == p.slot })
 	e.leaving.pushBack(&p.leaving)
-	e.letGo(p) // first, so that those that wait for an answer get the reason rather than the news that p has gone
+	// First, so that those that wait for an answer get the reason rather than the news that p has
+	// gone.
+	e.letGo(p)
 	e.names.End(e.addressOf(p))
 }
 

@@ -24,7 +24,9 @@ import (
 // startDatagram executes a SendDatagram command.
 func (e *Engine) startDatagram(s *send, c *vni.SendContext) {
 	if c.Len > wire.MaxLetter || c.Flags&(vni.WantAccept|vni.IsCall|vni.IsReply) != 0 {
-		e.rejectSend(s, fmt.Errorf("a datagram of %d bytes with flags %#x; at most %d bytes, of which nothing is heard again", c.Len, c.Flags, wire.MaxLetter))
+		e.rejectSend(s, fmt.Errorf(
+			"a datagram of %d bytes with flags %#x; at most %d bytes, of which nothing is heard again", c.Len, c.Flags,
+			wire.MaxLetter))
 		return
 	}
 	to, ok := e.letterAddress(&s.name, vni.Address{NIC: c.NIC, Slot: c.Slot, Gen: c.Gen})
@@ -32,7 +34,8 @@ func (e *Engine) startDatagram(s *send, c *vni.SendContext) {
 		e.completeSend(s, vni.StatusNameUnknown)
 		return
 	}
-	about := program.Departure{Tag: s.env.Tag, Kind: program.DepartsDatagram, NIC: to.NIC, Number: program.ProcessNumber(to.Slot, to.Gen)}
+	about := program.Departure{Tag: s.env.Tag, Kind: program.DepartsDatagram, NIC: to.NIC,
+		Number: program.ProcessNumber(to.Slot, to.Gen)}
 	s.departs = departure{to: about, slot: to.Slot, gen: to.Gen}
 	e.depart(s)
 }
@@ -101,11 +104,13 @@ func (s *Straight) Datagram(m *vni.StraightSend, parts [][]byte) (sent, full boo
 		return false, false
 	}
 	to, ok := e.letterAddress(&m.To, vni.Address{NIC: m.NIC, Slot: m.Slot, Gen: m.Gen})
-	if !ok || s.closing || e.closed || !s.p.served() || to.NIC == e.cfg.ID || m.Len > wire.MaxLetter || len(parts) > limits.Descriptors {
+	if !ok || s.closing || e.closed || !s.p.served() || to.NIC == e.cfg.ID || m.Len > wire.MaxLetter ||
+		len(parts) > limits.Descriptors {
 		return false, false
 	}
 	if pr := e.peerOf(to.NIC); pr != nil && pr.ep.Crowded() {
-		return false, true // it is not counted: it may leave after a poll, or is refused as a command
+		// It is not counted: it may leave after a poll, or is refused as a command.
+		return false, true
 	}
 	l := letterTo(s.p, to, m.Tag)
 	return e.leaveLetter(&l, to.NIC, m.Len, parts) == vni.StatusOK, false
@@ -167,7 +172,8 @@ func (e *Engine) takeLetter(nic uint64, l *wire.Letter, parts [][]byte, n uint64
 func (e *Engine) postDatagram(r *receive) {
 	if r.reply || r.refill != nil || r.exact || !r.sender.IsZero() {
 		e.finishReceive(r, &vni.Completion{Status: vni.StatusBadArgument})
-		e.badArgument(r.p, fmt.Errorf("%w: a receive of a datagram names a sender, is of a reply, or is refilled", vni.ErrArgument))
+		e.badArgument(r.p, fmt.Errorf("%w: a receive of a datagram names a sender, is of a reply, or is refilled",
+			vni.ErrArgument))
 		return
 	}
 	r.begin(e.now)

@@ -25,7 +25,8 @@ func (e *Engine) localTurn(s *send) {
 // this NIC, and the only send of its process. So its receiver need not wait until the link has
 // been polled. A longer message waits for its turns, as in resumeLocal.
 func (e *Engine) localAtOnce(s *send) {
-	if s.kind != kindMessage || s.frag.Length > limits.StagedMessage || s.p.sched.n != 1 || s.p.sendNode.in != &e.turns.ready {
+	if s.kind != kindMessage || s.frag.Length > limits.StagedMessage || s.p.sched.n != 1 ||
+		s.p.sendNode.in != &e.turns.ready {
 		return
 	}
 	s.p.account.Turns++

@@ -21,7 +21,7 @@ import (
 //	Meet: it is that message ──► from the ring to the caller's memory; it was never posted, and never queued
 //	   │ it is anything else
 //	   ▼
-//	Receive, and a Poll, as ever
+//	Receive, and a Poll, as usual
 //
 // The caller has the engine from Expect to the end of Meet, so that nothing changes in between.
 // Credit, order, accounts and counts are those of Send and Receive. A met message is accounted for
@@ -120,7 +120,8 @@ func (s *Straight) Meet(now clock.Time, buf []byte) vni.Met {
 	}
 	tag, payload := wire.FragTag(record), record[wire.FragLen:]
 	n, cost := uint64(len(payload)), stagedCost(uint64(len(payload)))
-	if !x.tags.Take(tag) && e.cfg.Defect != mutate.MetAnyTag || len(payload) > len(buf) && e.cfg.Defect != mutate.MetCutShort || !src.credit.covers(cost) {
+	if !x.tags.Take(tag) && e.cfg.Defect != mutate.MetAnyTag ||
+		len(payload) > len(buf) && e.cfg.Defect != mutate.MetCutShort || !src.credit.covers(cost) {
 		return vni.Met{}
 	}
 	e.now = max(e.now, now)
@@ -128,7 +129,9 @@ func (s *Straight) Meet(now clock.Time, buf []byte) vni.Met {
 	copy(buf, payload)
 	e.counts[vni.NICCopiedIn] += n
 	src.expected++
-	w := &e.met // field by field: a whole struct is built elsewhere, and copied by longer words than it was written by
+	// Field by field: a whole struct is built elsewhere, and copied by longer words than it was
+	// written by.
+	w := &e.met
 	w.src, w.frame, w.bytes, w.cost = src, len(frame), n, cost
 	if e.tellsCredit(src, cost) { // then there is something to send, and Due says so
 		e.begin()

@@ -33,7 +33,8 @@ func (h *handler) Lost(ep *rel.Endpoint, r wire.Record) {
 	case wire.TypeRequest:
 		env = r.Request().Envelope
 	case wire.TypeWithdraw:
-		if id, w := r.Withdraw(); !givesUpCall(id, &w) { // a Withdraw of a call that has left carries nothing that must arrive
+		// A Withdraw of a call that has left carries nothing that must arrive.
+		if id, w := r.Withdraw(); !givesUpCall(id, &w) {
 			env = w
 		}
 	case wire.TypeTable:

@@ -40,7 +40,8 @@ func (s *Straight) batch(m *vni.StraightSend, messages [][]byte) (d *dest, n, da
 		room = ep.Room(space, wire.FragLen+first)
 	}
 	for _, m := range messages[:min(len(messages), wire.MaxRun)] {
-		if k := len(m); recordBytes(n+1, data+k) > room || stagedCosts(n+1, data+k) > credit || wire.SpaceFor(k) != space {
+		if k := len(m); recordBytes(n+1, data+k) > room || stagedCosts(n+1, data+k) > credit ||
+			wire.SpaceFor(k) != space {
 			break
 		}
 		n, data = n+1, data+len(m)

@@ -49,7 +49,8 @@ func ProcessBytes(g vni.Geometry) int64 { return tableEntryBytes(g) + operationB
 // tableEntryBytes returns the size of a process table entry with the two halves of its VNI.
 func tableEntryBytes(g vni.Geometry) int64 {
 	const emptyMaps = 2 * 48 // destinations and sources
-	return size[process]() + size[region]() + size[vni.NIC]() + size[vni.Segment]() + size[names.Entry]() + emptyMaps + 2*int64(g.Contexts)
+	return size[process]() + size[region]() + size[vni.NIC]() + size[vni.Segment]() + size[names.Entry]() +
+		emptyMaps + 2*int64(g.Contexts)
 }
 
 // operationBytes returns the size of the entries that wait for a process's operations, one send
@@ -87,7 +88,8 @@ func (e *Engine) tableSegment() Segment {
 
 func (e *Engine) driverSegment() Segment {
 	pending, of := e.driver.other.Pending()
-	queue := SegmentPart{Name: "commands", Entries: of, Used: pending, Bytes: driver.QueueBytes, InUse: int64(pending) * driver.QueueBytes / int64(of)}
+	queue := SegmentPart{Name: "commands", Entries: of, Used: pending, Bytes: driver.QueueBytes,
+		InUse: int64(pending) * driver.QueueBytes / int64(of)}
 	return Segment{SegmentDriver, []SegmentPart{queue}}
 }
 
@@ -95,10 +97,12 @@ func (e *Engine) driverSegment() Segment {
 // of the process table.
 func (e *Engine) internalSegment() Segment {
 	nodes := SegmentPart{Name: "NIC table", Entries: limits.Peers, Used: len(e.peers.list),
-		Bytes: int64(len(e.peers.list)) * (size[peer]() + size[rel.Endpoint]() + inMap[uint64, *rel.Endpoint](1) + inMap[link.Addr, *rel.Endpoint](1))}
+		Bytes: int64(len(e.peers.list)) * (size[peer]() + size[rel.Endpoint]() +
+			inMap[uint64, *rel.Endpoint](1) + inMap[link.Addr, *rel.Endpoint](1))}
 	entries, _ := e.names.Len()
 	table := SegmentPart{Name: "name table", Used: entries,
-		Bytes: int64(entries) * (size[names.Entry]() + inMap[vni.Name, *names.Entry](2) + inMap[vni.Address, *names.Entry](1))}
+		Bytes: int64(entries) * (size[names.Entry]() + inMap[vni.Name, *names.Entry](2) +
+			inMap[vni.Address, *names.Entry](1))}
 	g := e.groups.Usage()
 	groups := SegmentPart{Name: "group table", Used: g.Groups, Bytes: int64(g.Groups) * g.GroupBytes}
 	info := SegmentPart{Name: "driver info", Bytes: size[driver.NIC]() + driver.TableBytes(e.cfg.MaxProcesses)}
@@ -111,7 +115,8 @@ func (e *Engine) internalSegment() Segment {
 
 // managedSegment returns the memory that operations take and give back.
 func (e *Engine) managedSegment() Segment {
-	sends := SegmentPart{Name: "scheduling queue entries", Bytes: int64(e.serves.Made()) * size[send](), Used: e.serves.InUse()}
+	sends := SegmentPart{Name: "scheduling queue entries", Bytes: int64(e.serves.Made()) * size[send](),
+		Used: e.serves.InUse()}
 	receives := SegmentPart{Name: "receive table entries", Bytes: int64(e.inbounds.Made()) * size[inbound]()}
 	maps := SegmentPart{Name: "descriptor maps"}
 	var r receive
@@ -125,8 +130,10 @@ func (e *Engine) managedSegment() Segment {
 	sends.InUse = int64(sends.Used) * size[send]()
 	receives.InUse = int64(receives.Used) * (size[receive]() - mapBytes)
 	maps.InUse = int64(maps.Used) * mapBytes
-	staging := SegmentPart{Name: "staging buffers", Bytes: int64(e.staging.inUse + e.staging.kept), InUse: int64(e.staging.inUse)}
-	transit := SegmentPart{Name: "transit buffers", Bytes: int64(e.transit.inUse + e.transit.kept), InUse: int64(e.transit.inUse)}
+	staging := SegmentPart{Name: "staging buffers", Bytes: int64(e.staging.inUse + e.staging.kept),
+		InUse: int64(e.staging.inUse)}
+	transit := SegmentPart{Name: "transit buffers", Bytes: int64(e.transit.inUse + e.transit.kept),
+		InUse: int64(e.transit.inUse)}
 	seats := SegmentPart{Name: "process list nodes"}
 	g := e.groups.Usage()
 	seats.add(g.Seats, g.SeatsInUse, g.SeatBytes)

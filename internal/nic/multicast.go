@@ -64,8 +64,9 @@ type receiverState uint8
 const (
 	receiverWaits   receiverState = iota // for a copy
 	receiverRelayed                      // a relay to it is in flight
-	receiverMissed                       // a relay has missed it: it waits for a copy with the same number
-	receiverCopied                       // has a separate copy
+	// A relay has missed it: it waits for a copy with the same number.
+	receiverMissed
+	receiverCopied // has a separate copy
 	receiverEnded
 )
 
@@ -152,7 +153,8 @@ func (e *Engine) pickRelayed(mc *multicast) bool {
 	worth := saved > 0 && saved*(wire.FragLen+int(mc.length)) >= e.cfg.RelaySaves
 	mc.relayed = slices.DeleteFunc(mc.relayed, func(i uint16) bool {
 		v := &mc.receivers[i]
-		if !worth || !v.dest.open(int(mc.length)) { // a list may name a process more often than it has credit for
+		// A list may name a process more often than it has credit for.
+		if !worth || !v.dest.open(int(mc.length)) {
 			v.dest = nil
 			return true
 		}
@@ -249,7 +251,8 @@ func (e *Engine) stopMulticast(s *send, why wire.Reason, status vni.Status) {
 			continue
 		}
 		if d := v.dest; d != nil {
-			e.withdrawNumber(d, &wire.Envelope{DstSlot: d.key.Slot, DstGen: d.key.Gen, SrcSlot: p.slot, SrcGen: p.gen, Number: v.number}, mc.length)
+			e.withdrawNumber(d, &wire.Envelope{DstSlot: d.key.Slot, DstGen: d.key.Gen, SrcSlot: p.slot,
+				SrcGen: p.gen, Number: v.number}, mc.length)
 		}
 		e.endReceiver(mc, i, status)
 	}

@@ -11,9 +11,10 @@ import (
 // Refusal is a NIC that has said hello and may not talk to this one. It gets no answer: an answer
 // would tell strangers that this NIC is here.
 type Refusal struct {
-	NIC   uint64 // the id that it claims; 0 if it does not belong to the fabric
-	Addr  link.Addr
-	Why   error // one of package names, of package trust, rel.ErrOutdated, ErrFabric, ErrPlain or ErrSealed
+	NIC  uint64 // the id that it claims; 0 if it does not belong to the fabric
+	Addr link.Addr
+	// One of package names, of package trust, rel.ErrOutdated, ErrFabric, ErrPlain or ErrSealed.
+	Why   error
 	Times uint64
 	Last  clock.Time
 }

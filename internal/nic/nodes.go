@@ -28,8 +28,9 @@ type peer struct {
 	ep    *rel.Endpoint
 	nic   uint64 // 0 until its first hello
 	names names.Peer
-	ended error // why the last session or the last attempt ended; nil during a session, and before the first
-	wasUp bool  // the last one was a session
+	// Why the last session or the last attempt ended; nil during a session, and before the first.
+	ended error
+	wasUp bool // the last one was a session
 
 	badList bool // in this session it has sent a revocation list that no authority has signed
 
@@ -66,8 +67,10 @@ func (pr *peer) remote(k remoteKey) *remote {
 
 // peerTable holds the NICs of the fabric that this one knows.
 type peerTable struct {
-	list      []*peer           // in the order in which they became known. Each owns its endpoint, by which rel knows it
-	last      *peer             // the peer of the last record, which most often sends the next too; nil: not known
+	// In the order in which they became known. Each owns its endpoint, by which rel knows it.
+	list []*peer
+	// The peer of the last record, which most often sends the next too; nil: not known.
+	last      *peer
 	datagrams []DatagramService // by service, nil if not claimed
 	news      peerNews
 	lists     revocations // of certificates
@@ -86,20 +89,24 @@ type NodeInfo struct {
 	Incarnation uint64
 	Addr        link.Addr
 	Up          bool
-	Ended       error // why it is not up, an error of package rel; nil: it is up, or has not been tried for long enough
-	Processes   int
-	RTTNanos    int64
-	Frame       int // bytes of the longest frame known to reach it; 0 if it is down
-	WholeFrame  int // bytes of the longest frame that both NICs take
-	Narrow      int // equal to Frame if the path was found to carry no more; else 0
-	Position    Position
-	Key         trust.PublicKey // proved in its session; zero if it is down, and on a plain link
-	Binding     trust.Binding   // the proof that its id belongs to Key
-	Suite       string          // the AEAD of its frames; empty if they are plain, or it is down
-	Check       rel.CheckStatus // state of the last connectivity check (USNIC-61)
-	CheckText   string          // why it failed
-	Elsewhere   link.Addr       // source of dropped frames of its last session, since it is called at Addr
-	NoAnswerAt  string          // further addresses of its host at which it has not answered since it was last up
+	// Why it is not up, an error of package rel; nil: it is up, or has not been tried for long
+	// enough.
+	Ended      error
+	Processes  int
+	RTTNanos   int64
+	Frame      int // bytes of the longest frame known to reach it; 0 if it is down
+	WholeFrame int // bytes of the longest frame that both NICs take
+	Narrow     int // equal to Frame if the path was found to carry no more; else 0
+	Position   Position
+	Key        trust.PublicKey // proved in its session; zero if it is down, and on a plain link
+	Binding    trust.Binding   // the proof that its id belongs to Key
+	Suite      string          // the AEAD of its frames; empty if they are plain, or it is down
+	Check      rel.CheckStatus // state of the last connectivity check (USNIC-61)
+	CheckText  string          // why it failed
+	// Source of dropped frames of its last session, since it is called at Addr.
+	Elsewhere link.Addr
+	// Further addresses of its host at which it has not answered since it was last up.
+	NoAnswerAt string
 }
 
 // Nodes returns the other NICs in the order in which this one got to know them.
@@ -107,7 +114,8 @@ func (e *Engine) Nodes() []NodeInfo {
 	e.begin()
 	var l []NodeInfo
 	for _, pr := range e.peers.list {
-		n := NodeInfo{ID: pr.nic, Incarnation: pr.ep.Incarnation(), Addr: pr.ep.Addr(), Up: pr.ep.Up(), Ended: pr.ended, RTTNanos: int64(pr.ep.RTT()), Position: pr.names.Position}
+		n := NodeInfo{ID: pr.nic, Incarnation: pr.ep.Incarnation(), Addr: pr.ep.Addr(), Up: pr.ep.Up(),
+			Ended: pr.ended, RTTNanos: int64(pr.ep.RTT()), Position: pr.names.Position}
 		n.Frame, n.WholeFrame, n.Narrow = pr.ep.FrameLengths()
 		n.Check, n.CheckText = pr.ep.CheckResult()
 		n.Elsewhere, n.NoAnswerAt = pr.ep.Elsewhere(), pr.names.NoAnswerAt()
@@ -130,7 +138,8 @@ func peerWith(ep *rel.Endpoint) *peer {
 func (e *Engine) peerAt(ep *rel.Endpoint) *peer {
 	pr := peerWith(ep)
 	if pr == nil {
-		pr = &peer{ep: ep, nic: ep.NIC(), groups: coll.Peer{Endpoint: ep}, relays: relay.Peer{Endpoint: ep}, programs: program.Peer{Endpoint: ep}, remotes: make(map[remoteKey]*remote)}
+		pr = &peer{ep: ep, nic: ep.NIC(), groups: coll.Peer{Endpoint: ep}, relays: relay.Peer{Endpoint: ep},
+			programs: program.Peer{Endpoint: ep}, remotes: make(map[remoteKey]*remote)}
 		pr.holder.v = pr
 		ep.Owner = pr
 		e.peers.list, e.peers.last = append(e.peers.list, pr), nil
@@ -155,7 +164,8 @@ func (e *Engine) peerOf(nic uint64) *peer {
 func (h *handler) Admit(now clock.Time, nic uint64, from link.Addr) error {
 	err := h.names.Admit(nic, from)
 	if h.cfg.Security != nil && errors.Is(err, names.ErrKnownID) {
-		return nil // the handshake proves who owns the id, and of two lives of one NIC the later one counts
+		// The handshake proves who owns the id, and of two lives of one NIC the later one counts.
+		return nil
 	}
 	if err != nil {
 		h.peers.news.refuse(now, nic, from, err)
@@ -198,7 +208,8 @@ func (h *handler) Down(_ clock.Time, ep *rel.Endpoint, why error) {
 	end := sessionEndOf(why)
 	e.peers.news.down(pr, why)
 	e.counts[end.counter]++
-	pr.in.all(func(inb *inbound) { e.loseInbound(inb) }) // first, so that receives go back and end with the others
+	// First, so that receives go back and end with the others.
+	pr.in.all(func(inb *inbound) { e.loseInbound(inb) })
 	e.relays.Down(&pr.relays)
 	e.programs.Down(&pr.programs, end.status)
 	for p := range e.procs.all {
@@ -242,7 +253,7 @@ func (e *Engine) dropPeer(p *process, pr *peer, end sessionEnd) {
 	for inb := range p.stray.all { // whole messages stay, but not on the credit of the old session
 		inb.leaveCredit(pr)
 	}
-	for r := range p.receives { // nor do those that wait for more room in their stretch
+	for r := range p.receives { // so do those that wait for more room in their stretch
 		if inb := r.inb; inb != nil {
 			inb.leaveCredit(pr)
 		}

@@ -33,7 +33,8 @@ type source struct {
 	credit   *credit  // of its NIC; nil if the sender is on this NIC
 	expected uint32   // number of the next envelope to match
 	early    list[inbound]
-	sender   *vni.Sender // what Meet returns as the sender, made at the first Meet; the source is then named
+	// What Meet returns as the sender, made at the first Meet; the source is then named.
+	sender *vni.Sender
 }
 
 // whole returns the sender as processes see it, which does not change. The source is named, or its
@@ -87,7 +88,8 @@ func (e *Engine) source(p *process, k sourceKey) *source {
 		case programSlot:
 			src.name, src.named = programName(k.gen), true
 		default:
-			if n := e.names.At(vni.Address{NIC: src.nic, Slot: k.slot, Gen: k.gen}); n != nil && !n.Stale() { // else its NIC has not announced it in this session
+			if n := e.names.At(vni.Address{NIC: src.nic, Slot: k.slot, Gen: k.gen}); n != nil && !n.Stale() {
+				// Else its NIC has not announced it in this session.
 				src.name, src.named = n.Name, true
 			}
 		}

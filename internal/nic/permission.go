@@ -27,8 +27,9 @@ type granter struct {
 	bound       uint64        // of outstanding
 	waiting     list[inbound] // inbounds not fully permitted; oldest first
 	outstanding uint64        // bytes permitted that have not arrived, without those written off
-	holders     list[peer]    // peers that have some of it; the first has made no progress for longest
-	turn        int
+	// Peers that have some of it; the first has made no progress for longest.
+	holders list[peer]
+	turn    int
 }
 
 // grantBound returns how many bytes a NIC with this configuration permits at once. A link that
@@ -69,7 +70,8 @@ func (g *granter) run(e *Engine) {
 		if e.cfg.Defect == mutate.GrantBeyond {
 			room = g.most()
 		}
-		if room < min(n, max(limits.StagedMessage, share)) { // small grants would each need a separate frame
+		// Small grants would each need a separate frame.
+		if room < min(n, max(limits.StagedMessage, share)) {
 			return
 		}
 		if n = min(n, room); inb.limit+n < reach {
@@ -216,7 +218,8 @@ func (g *granter) pick() (best *inbound) {
 		case inb.barred():
 		case best == nil, best.peer.granted >= share && !more:
 			best = inb
-		case g.turn%limits.GrantOldest != 0 && more == (best.peer.granted >= share) && inb.length-inb.limit < best.length-best.limit:
+		case g.turn%limits.GrantOldest != 0 && more == (best.peer.granted >= share) &&
+			inb.length-inb.limit < best.length-best.limit:
 			best = inb
 		}
 	}
@@ -260,7 +263,8 @@ func (e *Engine) request(pr *peer, r wire.Record) {
 	if src == nil || e.arrived(src, &q.Envelope, 0) != goesOn {
 		return
 	}
-	if q.Length <= eagerMost(e.cfg.ReceiveCapacity) { // it may ask for want of credit, the only reason for a short message
+	// It may ask for want of credit, the only reason for a short message.
+	if q.Length <= eagerMost(e.cfg.ReceiveCapacity) {
 		e.giveCredit(pr, src.p)
 	}
 	inb := e.newInbound(src, &q.Envelope, inboundRequest, q.Length)

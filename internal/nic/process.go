@@ -34,18 +34,22 @@ type process struct {
 	detached bool  // no longer served; the driver has yet to delete it
 	idle     int   // consecutive polls that found no command
 	silent   int   // consecutive rings without a command
-	badOps   int   // operations refused for their arguments since badSince; a storm of them detaches
+	// Operations refused for their arguments since badSince; a storm of them detaches.
+	badOps   int
 	badSince clock.Time
 
-	sends          []send     // by send context
-	copies         []*send    // sends of multicasts, numbered after the contexts; nil if unused
-	free           []int      // free places in copies
-	sched          list[send] // second level of the round robin (QNIX-40): sends that can take a turn
-	dests          map[vni.Address]*dest
-	blanks         list[dest]    // destinations that are blank, or were at the last look; the first is forgotten first
-	lastDest       *dest         // of the last send: the next send most often has the same
-	recvs          []receive     // by receive context
-	posted         list[receive] // receive table, first half: posted and not yet matched, oldest first
+	sends  []send  // by send context
+	copies []*send // sends of multicasts, numbered after the contexts; nil if unused
+	free   []int   // free places in copies
+	// Second level of the round robin (QNIX-40): sends that can take a turn.
+	sched list[send]
+	dests map[vni.Address]*dest
+	// Destinations that are blank, or were at the last look; the first is forgotten first.
+	blanks   list[dest]
+	lastDest *dest     // of the last send: the next send most often has the same
+	recvs    []receive // by receive context
+	// Receive table, first half: posted and not yet matched, oldest first.
+	posted         list[receive]
 	bare           list[receive] // receives of datagrams, oldest first
 	probes         list[receive] // posted probes, oldest first
 	stray          strays        // receive table, second half: unexpected envelopes, oldest first
@@ -56,17 +60,21 @@ type process struct {
 	spareStraights freelist.List[receive] // receives without a context, not in use
 	tickets        uint64                 // number of tickets given
 	libraries      libraries              // libraries that have posted receives
-	postSeq        uint64                 // numbers posted receives, so that one can go back to its place
+	// Numbers posted receives, so that one can go back to its place.
+	postSeq uint64
 
-	regions  []*region              // by id; 0 is the pool
-	rings    int                    // bytes of rings that others cannot reach by mistake, and of messages put back from rings
-	runs     freelist.List[sendRun] // for its sends
-	ringed   []*receive             // receives with rings
-	fresh    []*msgRing             // rings with messages that the process has not been shown
-	staged   int                    // bytes of staging in use by messages that arrived with permission or locally
-	credited int                    // bytes of staging promised to sending NICs as credit
-	credits  []*credit              // by holder
-	unstaged list[inbound]          // short messages among stray for which staging had no room; oldest first
+	regions []*region // by id; 0 is the pool
+	// Bytes of rings that others cannot reach by mistake, and of messages put back from rings.
+	rings  int
+	runs   freelist.List[sendRun] // for its sends
+	ringed []*receive             // receives with rings
+	fresh  []*msgRing             // rings with messages that the process has not been shown
+	// Bytes of staging in use by messages that arrived with permission or locally.
+	staged   int
+	credited int       // bytes of staging promised to sending NICs as credit
+	credits  []*credit // by holder
+	// Short messages among stray for which staging had no room; oldest first.
+	unstaged list[inbound]
 
 	groups coll.Process
 
@@ -83,7 +91,8 @@ type process struct {
 
 	user string // name of its user; empty: the NIC is embedded in its program
 
-	lastLetter, lastProgram clock.Time // when the last datagram, and the last message to a program, that its guard has judged leaves
+	// When the last datagram, and the last message to a program, that its guard has judged leaves.
+	lastLetter, lastProgram clock.Time
 
 	givenUp int               // calls to it known to be given up, over all holders
 	gaveUp  map[*peer]*credit // holders of such calls; nil: there has been none
@@ -125,12 +134,13 @@ func (p *process) String() string { return fmt.Sprintf("%v (slot %d)", p.name, p
 
 // processTable is the process table (QNIX-34).
 type processTable struct {
-	slots      []*process                 // slot 0 is the NIC's own (decision 1); nil: none
-	gens       []uint32                   // by slot: the last generation given
-	registered int                        // processes, without the one at slot 0
-	guards     map[vni.Name]programGuard  // programs that guard processes, by the processes' names; nil: none
-	outgoing   map[vni.Name]outgoingGuard // guards of what processes send; nil: none
-	nameless   []Nameless                 // that TakeNameless has not returned yet
+	slots      []*process // slot 0 is the NIC's own (decision 1); nil: none
+	gens       []uint32   // by slot: the last generation given
+	registered int        // processes, without the one at slot 0
+	// Programs that guard processes, by the processes' names; nil: none.
+	guards   map[vni.Name]programGuard
+	outgoing map[vni.Name]outgoingGuard // guards of what processes send; nil: none
+	nameless []Nameless                 // that TakeNameless has not returned yet
 }
 
 // init makes the table for at most most processes, besides the one at slot 0. The generations
@@ -199,7 +209,8 @@ func (e *Engine) install(c driver.Command, gen uint32, name vni.Name) *process {
 	seg := at.VNI
 	g := seg.Geometry()
 	p := &process{
-		slot: c.Index, gen: gen, pid: c.PID, name: name, user: at.User, vni: seg.NIC(), wakeUp: at.WakeUp, newAt: noCommand, deleteAt: noCommand,
+		slot: c.Index, gen: gen, pid: c.PID, name: name, user: at.User, vni: seg.NIC(), wakeUp: at.WakeUp,
+		newAt: noCommand, deleteAt: noCommand,
 		// The allocator rounds both tables up to pages of 8 KiB: one more field may cost each
 		// process a page.
 		sends: make([]send, g.Contexts), recvs: make([]receive, g.Contexts),
@@ -286,7 +297,8 @@ func (e *Engine) untold() bool {
 // polls polls.
 func (e *Engine) listen(p *process, polls int) {
 	p.idle = e.cfg.IdlePolls - polls
-	if p.node.in == nil && !p.gone && !p.detached { // a detached process may ring as often as it likes
+	// A detached process may ring as often as it likes.
+	if p.node.in == nil && !p.gone && !p.detached {
 		p.vni.Listen()
 		e.active.pushBack(&p.node)
 	}
@@ -311,7 +323,8 @@ func (e *Engine) rang(p *process) {
 	p.silent++
 }
 
-// badArgument counts an operation of p that was refused for its arguments; a storm of them detaches (decision 10).
+// badArgument counts an operation of p that was refused for its arguments; a storm of them
+// detaches (decision 10).
 func (e *Engine) badArgument(p *process, err error) {
 	e.counts[vni.NICFailedBadArgument]++
 	if e.now.Sub(p.badSince) > time.Second {

@@ -91,7 +91,8 @@ func (h forPrograms) Deliver(to vm.ID, m program.Arrival) bool {
 		return false
 	}
 	// It is whole, and its sender's name is known: so it is never parked, and always the next.
-	env := wire.Envelope{DstSlot: p.slot, DstGen: p.gen, SrcSlot: programSlot, SrcGen: uint32(m.From), Number: src.expected, Tag: uint64(m.Trigger)}
+	env := wire.Envelope{DstSlot: p.slot, DstGen: p.gen, SrcSlot: programSlot, SrcGen: uint32(m.From),
+		Number: src.expected, Tag: uint64(m.Trigger)}
 	inb := e.newInbound(src, &env, inboundStaged, length)
 	e.charge(inb, int(stagedCost(length)))
 	inb.done, inb.staging = true, e.staging.take(int(length))
@@ -148,7 +149,8 @@ func (h forPrograms) Guard(name vni.Name, f program.GuardFunc, of program.Whose)
 			if p.guardBy(nil); f != nil && of.Covers(p.user) {
 				p.guardBy(f)
 			}
-			for _, src := range sorted(p.sources) { // messages that have waited for their bytes need not any more
+			// Messages that have waited for their bytes need not any more.
+			for _, src := range sorted(p.sources) {
 				e.release(src)
 			}
 		}
@@ -188,7 +190,8 @@ func (e *Engine) startProgram(s *send, sc *vni.SendContext) {
 		e.rejectSend(s, fmt.Errorf("%d bytes to trigger %d of program %d", sc.Len, sc.Tag, sc.Gen))
 		return
 	}
-	to := program.Departure{Tag: sc.Tag, Kind: program.DepartsProgram, NIC: cmp.Or(sc.NIC, e.cfg.ID), Number: vm.ID(sc.Gen)}
+	to := program.Departure{Tag: sc.Tag, Kind: program.DepartsProgram, NIC: cmp.Or(sc.NIC, e.cfg.ID),
+		Number: vm.ID(sc.Gen)}
 	s.departs = departure{to: to, accept: s.accept}
 	s.accept = false
 	e.depart(s)
@@ -197,7 +200,8 @@ func (e *Engine) startProgram(s *send, sc *vni.SendContext) {
 // commandProgram gives a message to the programs, which end its command.
 func (e *Engine) commandProgram(s *send) {
 	d := &s.departs.to
-	e.programs.Command(s, vm.Destination{Program: d.Number, Trigger: uint32(d.Tag), NIC: d.NIC}, int(s.frag.Length), s.departs.accept)
+	e.programs.Command(s, vm.Destination{Program: d.Number, Trigger: uint32(d.Tag), NIC: d.NIC},
+		int(s.frag.Length), s.departs.accept)
 }
 
 // programName returns the sender's name of a program's messages.

@@ -15,7 +15,8 @@ func (e *Engine) sendPut(s *send) {
 	ep := s.dest.peer.ep
 	s.accept = true
 	space := wire.SpaceFor(int(s.frag.Length))
-	if n := wire.PutLen + int(s.frag.Length); s.refill == nil && s.frag.Length <= limits.CopiedMessage && n <= ep.MaxRecord(space) {
+	if n := wire.PutLen + int(s.frag.Length); s.refill == nil && s.frag.Length <= limits.CopiedMessage &&
+		n <= ep.MaxRecord(space) {
 		b := ep.Reserve(e.now, space, n)
 		if b == nil {
 			e.block(s)

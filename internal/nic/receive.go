@@ -29,16 +29,17 @@ const (
 )
 
 type receive struct {
-	node      node[receive] // in process.posted
-	grave     node[receive] // in expiry.doomed
-	endAt     clock.Time    // when it ends, if it is doomed
-	p         *process
-	ctx       int
-	state     recvState
-	notify    bool
-	reply     bool       // matches replies only
-	exact     bool       // from exactly this process in this life
-	recall    bool       // a Cancel came when it was matched: if its message does not arrive, it ends
+	node   node[receive] // in process.posted
+	grave  node[receive] // in expiry.doomed
+	endAt  clock.Time    // when it ends, if it is doomed
+	p      *process
+	ctx    int
+	state  recvState
+	notify bool
+	reply  bool // matches replies only
+	exact  bool // from exactly this process in this life
+	// A Cancel came when it was matched: if its message does not arrive, it ends.
+	recall    bool
 	orphan    vni.Status // not OK: its sender has gone; if its message does not arrive, it ends
 	call      leftCall   // the call whose reply it awaits, once the call's envelope has left
 	tags      vni.Tags
@@ -58,8 +59,9 @@ type receive struct {
 	recallEnd clock.Time           // when its message is given up
 	wanted    *vni.StraightReceive // the straight receive; nil: it has a context
 
-	since    clock.Time  // when it was first posted
-	called   vni.Name    // of a reply to a command's call: the process called; zero if called by address
+	since clock.Time // when it was first posted
+	// Of a reply to a command's call: the process called; zero if called by address.
+	called   vni.Name
 	calledAt vni.Address // address of the called process, once known
 }
 
@@ -160,7 +162,9 @@ func (e *Engine) doomEnded(r *receive) {
 // none (QNIX-48).
 func (e *Engine) post(r *receive) {
 	p := r.p
-	r.state = recvMatched // a ring too, while it searches: a message that is copied at once calls back here
+	// A ring, too: if a message completes at once, leavePlace does not call again, and the loop
+	// below continues.
+	r.state = recvMatched
 	for p.stray.n > 0 {
 		inb := p.stray.find(e, r)
 		if inb == nil {
@@ -225,7 +229,8 @@ func (e *Engine) repost(r *receive) {
 
 // endReceive ends a receive for which no message will come.
 func (e *Engine) endReceive(r *receive, status vni.Status) {
-	e.finishReceive(r, &vni.Completion{Status: status, From: r.sender, NIC: r.from.NIC, Slot: r.from.Slot, Gen: r.from.Gen})
+	e.finishReceive(r, &vni.Completion{Status: status, From: r.sender, NIC: r.from.NIC, Slot: r.from.Slot,
+		Gen: r.from.Gen})
 }
 
 // wants implements the matching rule (QNIX-19, QNIX-20).
@@ -297,7 +302,8 @@ func (e *Engine) completeReceive(r *receive, src *source, env *wire.Envelope, n,
 	if r.wanted != nil {
 		c = &r.wanted.Result
 	}
-	c.Status, c.Len, c.Full, c.Tag, c.Token = status, n, length, env.Tag, env.Token // field by field: it is some 100 bytes
+	// Field by field: it is some 100 bytes.
+	c.Status, c.Len, c.Full, c.Tag, c.Token = status, n, length, env.Tag, env.Token
 	c.From, c.NIC, c.Slot, c.Gen = src.name, src.nic, env.SrcSlot, env.SrcGen
 	e.finishReceive(r, c)
 }

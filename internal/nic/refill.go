@@ -40,9 +40,10 @@ type refill struct {
 	taken, consumed uint32 // descriptors, of this operation
 	told            uint32 // consumed descriptors that the process has been told of
 
-	permitted uint64     // of a send: by its receiver
-	announced uint64     // of a send: ready bytes that its receiver has been told of
-	broken    vni.Status // of a receive that has met its message: a later descriptor was wrong, so no more is kept
+	permitted uint64 // of a send: by its receiver
+	announced uint64 // of a send: ready bytes that its receiver has been told of
+	// Of a receive that has met its message: a later descriptor was wrong, so no more is kept.
+	broken vni.Status
 }
 
 // newRefill begins the stretch of an operation of size bytes. At least one descriptor must be
@@ -86,7 +87,8 @@ func (rf *refill) extend() error {
 			return err
 		}
 		if d.Len > rf.size-rf.end {
-			return fmt.Errorf("%w: descriptor %d ends at byte %d of %d", vni.ErrArgument, rf.taken, rf.end+d.Len, rf.size)
+			return fmt.Errorf("%w: descriptor %d ends at byte %d of %d", vni.ErrArgument, rf.taken,
+				rf.end+d.Len, rf.size)
 		}
 		mem, err := rf.p.region(d.Region, d.Offset, d.Len, rf.writes)
 		if err != nil {
@@ -374,7 +376,8 @@ func (s *send) putRequest(b []byte) {
 		return
 	}
 	piece := uint64(s.peer.ep.PieceLen(wire.TypeChunk))
-	q := wire.Request{ID: s.frag.ID, Length: s.frag.Length, PacketLen: uint32(piece), Ready: s.described(), Envelope: s.env}
+	q := wire.Request{ID: s.frag.ID, Length: s.frag.Length, PacketLen: uint32(piece), Ready: s.described(),
+		Envelope: s.env}
 	q.Packets = uint32(min((s.frag.Length+piece-1)/piece, 1<<32-1))
 	q.Put(b)
 }

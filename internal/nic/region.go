@@ -105,7 +105,9 @@ func (e *Engine) RemoveRegion(now clock.Time, slot uint16, gen, id uint32) error
 	e.beginAt(now)
 	p := e.process(slot)
 	if p != nil && p.gen == gen {
-		e.takeCommands(p, p.vni.Segment().Geometry().Commands) // this makes all memory that queued commands name count as in use; the next Poll does the rest
+		// This makes all memory that queued commands name count as in use; the next Poll does the
+		// rest.
+		e.takeCommands(p, p.vni.Segment().Geometry().Commands)
 	}
 	if p == nil || p.gen != gen || id == 0 || int(id) >= len(p.regions) || p.regions[id] == nil {
 		return fmt.Errorf("%w: region %d of slot %d", ErrNoRegion, id, slot)
@@ -145,7 +147,8 @@ func (p *process) region(id uint32, offset, n uint64, writes bool) ([]byte, erro
 	}
 	mem := p.regions[id].mem
 	if offset > uint64(len(mem)) || n > uint64(len(mem))-offset {
-		return nil, fmt.Errorf("%w: descriptor names bytes %d to %d of region %d, which has %d", errOutOfRange, offset, offset+n, id, len(mem))
+		return nil, fmt.Errorf("%w: descriptor names bytes %d to %d of region %d, which has %d", errOutOfRange,
+			offset, offset+n, id, len(mem))
 	}
 	return mem[offset : offset+n : offset+n], nil
 }
@@ -171,7 +174,8 @@ func (e *Engine) remoteMemory(p *process, m *wire.Remote, writes bool, at, n uin
 		return nil, nil, wire.ReasonRegion
 	}
 	r := p.regions[m.Region]
-	if (m.Offset > uint64(len(r.mem)) || m.Length > uint64(len(r.mem))-m.Offset) && (e.cfg.Defect != mutate.RangeWraps || m.Offset+m.Length > uint64(len(r.mem))) {
+	if (m.Offset > uint64(len(r.mem)) || m.Length > uint64(len(r.mem))-m.Offset) &&
+		(e.cfg.Defect != mutate.RangeWraps || m.Offset+m.Length > uint64(len(r.mem))) {
 		return nil, nil, wire.ReasonRange
 	}
 	mem := r.mem[m.Offset : m.Offset+m.Length : m.Offset+m.Length]

@@ -27,7 +27,8 @@ func (h forRelays) Deliver(head *wire.RelayHead, to wire.RelayReceiver, message 
 	if src == nil {
 		return false
 	}
-	env := wire.Envelope{DstSlot: to.Slot, DstGen: to.Gen, SrcSlot: head.Slot, SrcGen: head.Gen, Number: to.Number, Token: head.Token, Tag: head.Tag}
+	env := wire.Envelope{DstSlot: to.Slot, DstGen: to.Gen, SrcSlot: head.Slot, SrcGen: head.Gen,
+		Number: to.Number, Token: head.Token, Tag: head.Tag}
 	switch e.arrived(src, &env, stagedCost(uint64(len(message)))) {
 	case noCredit:
 		return false

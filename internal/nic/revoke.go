@@ -156,12 +156,14 @@ func (e *Engine) sendList(pr *peer, head listHead, list []byte) {
 
 // takePiece handles a piece of a list. It returns false if the record is not one.
 func (e *Engine) takePiece(pr *peer, b []byte) bool {
-	if len(b) <= revocationHead || b[0] != wire.TableRevocation || b[1]|b[2]|b[3] != 0 || binary.LittleEndian.Uint32(b[12:]) != 0 {
+	if len(b) <= revocationHead || b[0] != wire.TableRevocation || b[1]|b[2]|b[3] != 0 ||
+		binary.LittleEndian.Uint32(b[12:]) != 0 {
 		return false
 	}
 	total, at := binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:])
 	piece := b[revocationHead:]
-	if total > limits.RevocationBytes || at%revocationPiece != 0 || at >= total || len(piece) != int(min(revocationPiece, total-at)) {
+	if total > limits.RevocationBytes || at%revocationPiece != 0 || at >= total ||
+		len(piece) != int(min(revocationPiece, total-at)) {
 		return false
 	}
 	head := listHead{trust.CAID(binary.LittleEndian.Uint64(b[16:])), binary.LittleEndian.Uint64(b[24:])}
@@ -199,11 +201,14 @@ func (e *Engine) arrivingList(pr *peer, head listHead, total int) *arrivingList 
 		}
 		return v.arriving[i]
 	}
-	v.arriving = slices.DeleteFunc(v.arriving, func(l *arrivingList) bool { return l.from == pr && l.head.authority == head.authority })
+	v.arriving = slices.DeleteFunc(v.arriving, func(l *arrivingList) bool {
+		return l.from == pr && l.head.authority == head.authority
+	})
 	if len(v.arriving) >= limits.ArrivingLists {
 		v.arriving = slices.Delete(v.arriving, 0, 1)
 	}
-	l := &arrivingList{from: pr, head: head, body: make([]byte, total), left: (total + revocationPiece - 1) / revocationPiece}
+	l := &arrivingList{from: pr, head: head, body: make([]byte, total),
+		left: (total + revocationPiece - 1) / revocationPiece}
 	v.arriving = append(v.arriving, l)
 	return l
 }

@@ -16,10 +16,11 @@ import (
 // message. So a short message of a stream costs its receiver no command, no completion and no
 // posting (USNIC-28).
 //
-//	comes whole, and has room      goes into the ring at once
-//	is still to come, has room     has its place in the ring, where it comes by and by (ringplace.go)
-//	has no room                    waits as if nothing were posted, and the ring stands aside: a Refill, for which its
-//	                               process is asked, has it posted again, and it takes what waits first
+//	arrives whole, fits            goes into the ring at once
+//	is still arriving, fits        gets a place in the ring, which its bytes fill (ringplace.go)
+//	does not fit                   waits as if nothing were posted, and the ring stands aside. The process
+//	                               is asked for a Refill, which posts the ring again. The ring then takes
+//	                               the waiting messages first
 //
 // Messages in the ring count as received. But when the ring is cancelled, those that were not read
 // go back and wait for receives again.
@@ -55,8 +56,10 @@ func (n *note) messages() int { return max(int(n.count), 1) }
 // startRing checks a ReceiveRing command, a receive whose memory is a ring, and makes the ring.
 func (e *Engine) startRing(p *process, r *receive, c *vni.ReceiveContext) error {
 	r.size = c.Most
-	if c.Flags&(vni.IsReply|vni.Refilled) != 0 || len(r.parts) != 1 || c.Most > vni.MaxRingMessage || c.Len%64 != 0 || int(c.Len) < vni.RingSize(int(c.Most)) || !r.notify {
-		return fmt.Errorf("%w: a ring of %d bytes in %d pieces for messages of %d, flags %#x", vni.ErrArgument, c.Len, len(r.parts), c.Most, c.Flags)
+	if c.Flags&(vni.IsReply|vni.Refilled) != 0 || len(r.parts) != 1 || c.Most > vni.MaxRingMessage ||
+		c.Len%64 != 0 || int(c.Len) < vni.RingSize(int(c.Most)) || !r.notify {
+		return fmt.Errorf("%w: a ring of %d bytes in %d pieces for messages of %d, flags %#x", vni.ErrArgument,
+			c.Len, len(r.parts), c.Most, c.Flags)
 	}
 	rg := &msgRing{w: p.vni.Ring(r.ctx, r.parts[0]), cap: int(c.Len) / limits.StagedOverhead}
 	if p.vni.Direct(true, r.ctx) == nil {
@@ -279,7 +282,8 @@ func (e *Engine) packInbound(r *receive, inb *inbound) bool {
 // whole reports whether all bytes of a message are at hand: in this NIC, or short and in a process
 // of this NIC.
 func (inb *inbound) whole() bool {
-	return inb.done && !inb.cut() || inb.kind == inboundLocal && inb.length <= limits.StagedMessage && inb.local != nil && inb.local.refill == nil
+	return inb.done && !inb.cut() ||
+		inb.kind == inboundLocal && inb.length <= limits.StagedMessage && inb.local != nil && inb.local.refill == nil
 }
 
 // again posts a ring that was aside.
@@ -371,12 +375,14 @@ func (e *Engine) unread(p *process, rg *msgRing) (back []*inbound, err error) {
 			back = append(back, e.putBack(p, n, data, n.full))
 			continue
 		}
-		lengths := wire.Lengths(slices.Clone(data[:2*n.count])) // once: the process can still write them
+		// Once: the process can still write them.
+		lengths := wire.Lengths(slices.Clone(data[:2*n.count]))
 		data = data[2*n.count:]
 		for k := range int(n.count) {
 			size := lengths.At(k)
 			if size > len(data) {
-				return back, fmt.Errorf("%w: a message of %d bytes in a ring, where %d are", vni.ErrImpossible, size, len(data))
+				return back, fmt.Errorf("%w: a message of %d bytes in a ring, where %d are", vni.ErrImpossible,
+					size, len(data))
 			}
 			if k >= read {
 				back = append(back, e.putBack(p, n, data[:size], uint64(size)))
@@ -391,7 +397,8 @@ func (e *Engine) unread(p *process, rg *msgRing) (back []*inbound, err error) {
 // putBack makes a message wait for a receive again. It is charged to its process's staging if
 // there is room, like an unexpected message; else to the process's quota for rings.
 func (e *Engine) putBack(p *process, n *note, data []byte, full uint64) *inbound {
-	env := wire.Envelope{DstSlot: p.slot, DstGen: p.gen, SrcSlot: n.src.key.slot, SrcGen: n.src.key.gen, Tag: n.tag, Token: n.token}
+	env := wire.Envelope{DstSlot: p.slot, DstGen: p.gen, SrcSlot: n.src.key.slot, SrcGen: n.src.key.gen,
+		Tag: n.tag, Token: n.token}
 	inb := e.newInbound(n.src, &env, inboundStaged, full)
 	inb.done, inb.accepted, inb.counted = true, true, true
 	inb.got, inb.kept, inb.at = inb.length, uint64(len(data)), e.now
@@ -474,7 +481,8 @@ func (p *process) auditRings() error {
 			}
 		}
 		if sum += rg.bytes; !rg.w.Sound() || messages != rg.unread || coming != len(rg.coming) {
-			return fmt.Errorf("a ring of %v at %d, read to %d, has notes of %d messages, counted as %d, of which %d are to come, counted as %d",
+			return fmt.Errorf(
+				"a ring of %v at %d, read to %d, has notes of %d messages, counted as %d, of which %d are to come, counted as %d",
 				p, rg.w.Position(), rg.w.Read(), messages, rg.unread, coming, len(rg.coming))
 		}
 	}

@@ -9,7 +9,7 @@ import (
 // A run is a record that many messages of one process to one other share. If each check has the
 // same result for all of them, it is made once, and they go into the receiver's ring in one piece:
 //
-//	all in order, nothing parked, credit for all,     ──► as many as have room, at one go ─┐
+//	all in order, nothing parked, credit for all,     ──► as many as fit, at once ─────────┐
 //	and the first goes into the ring of a receive                                         │ the rest
 //	else ──────────────────────────────────────────────────────────────────────────────────┴──► one by one, as Frags
 //
@@ -47,7 +47,8 @@ func (e *Engine) packRun(src *source, env *wire.Envelope, lengths wire.Lengths, 
 	}
 	n, bytes = rc.fitting(src, lengths, len(data))
 	cost := stagedCosts(n, bytes)
-	if n == 0 || !src.credit.covers(cost) || e.arrived(src, env, cost) != goesOn { // the messages that the credit covers then come one by one
+	// The messages that the credit covers then come one by one.
+	if n == 0 || !src.credit.covers(cost) || e.arrived(src, env, cost) != goesOn {
 		return 0, 0
 	}
 	e.giveBackCredit(src, cost, rc)
@@ -57,7 +58,8 @@ func (e *Engine) packRun(src *source, env *wire.Envelope, lengths wire.Lengths, 
 
 // ringFor returns the receive into whose ring a run goes at once, or nil if it goes one by one.
 func (e *Engine) ringFor(src *source, env *wire.Envelope, lengths wire.Lengths) *receive {
-	if src.early.n > 0 || !e.inOrder(src, env.Number) || src.p.guard != nil { // a filter sees the messages one by one
+	// A filter sees the messages one by one.
+	if src.early.n > 0 || !e.inOrder(src, env.Number) || src.p.guard != nil {
 		return nil
 	}
 	rc := e.findReceive(src, env, uint64(lengths.At(0)), true)

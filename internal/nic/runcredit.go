@@ -17,7 +17,7 @@ import (
 // A run of a command waits here.
 //
 //	runTurn ── no credit ─► expiry.short ── credit comes ──────► ready
-//	                                     └─ limits.RoomWait ───► ends with as many as have left; in vain until one leaves
+//	                                     └─ limits.RoomWait ───► ends with as many as have left; inVain until one leaves
 
 // soon reports whether a message of n bytes that cannot leave can do so once its receiver gives
 // credit, or the link has room. A message too long for a frame, or too long to be copied into a
@@ -30,7 +30,8 @@ func (d *dest) soon(e *Engine, n int) bool {
 	if e.cfg.Defect == mutate.RoomAwaitedInVain {
 		return true
 	}
-	return (d.peer.ep.Reliable() || n <= limits.CopiedMessage) && wire.FragLen+n <= d.peer.ep.MaxRecord(wire.SpaceFor(n))
+	return (d.peer.ep.Reliable() || n <= limits.CopiedMessage) &&
+		wire.FragLen+n <= d.peer.ep.MaxRecord(wire.SpaceFor(n))
 }
 
 // awaitRoom parks a run, whose next message has n bytes, until there is credit. It returns false
@@ -73,7 +74,8 @@ func (e *Engine) auditRuns() error {
 		first := s.run.lengths.At(s.run.sent)
 		switch rm := s.dest.remote; {
 		case e.expiry.next > s.run.until:
-			return fmt.Errorf("%v: a run waits for credit until %d, and nothing is looked at before %d", s.p, s.run.until, e.expiry.next)
+			return fmt.Errorf("%v: a run waits for credit until %d, and nothing is looked at before %d", s.p,
+				s.run.until, e.expiry.next)
 		case rm.waiting.n == 0 && rm.admitted == nil && rm.credit() >= stagedCosts(1, first):
 			return fmt.Errorf("%v: a run waits for credit for %d bytes, and there are %d", s.p, first, rm.credit())
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Deliver takes one record from a peer, exactly once, in whatever order they arrive (decision 5).
+// Deliver handles one record from a peer, exactly once, in any order of arrival (decision 5).
 func (h *handler) Deliver(_ clock.Time, ep *rel.Endpoint, r wire.Record) {
 	e := h.engine()
 	pr := e.peers.last
@@ -62,7 +62,7 @@ func (h *handler) Deliver(_ clock.Time, ep *rel.Endpoint, r wire.Record) {
 	}
 }
 
-// frag takes a whole short message.
+// frag handles a whole short message.
 func (e *Engine) frag(pr *peer, r wire.Record) {
 	env := r.Frag()
 	if src := e.sourceOf(pr, &env, 0); src != nil {
@@ -70,14 +70,14 @@ func (e *Engine) frag(pr *peer, r wire.Record) {
 	}
 }
 
-// fragOf takes a whole short message whose sender is known.
+// fragOf handles a whole short message whose sender is known.
 func (e *Engine) fragOf(src *source, env *wire.Envelope, payload []byte) {
 	if e.arrived(src, env, stagedCost(uint64(len(payload)))) == goesOn {
 		e.takeWhole(src, env, payload)
 	}
 }
 
-// takeWhole takes a message that has come whole, on credit.
+// takeWhole handles a message that has arrived whole, on credit.
 func (e *Engine) takeWhole(src *source, env *wire.Envelope, payload []byte) {
 	length := uint64(len(payload))
 	next := e.inOrder(src, env.Number)
@@ -112,7 +112,7 @@ func (e *Engine) takeWhole(src *source, env *wire.Envelope, payload []byte) {
 	e.arrive(inb)
 }
 
-// eager takes a piece of a message that comes on credit in several.
+// eager handles a piece of a message that arrives on credit in several pieces.
 func (e *Engine) eager(pr *peer, r wire.Record) {
 	id, offset := r.Chunk()
 	inb := pr.in.get(id)
@@ -124,7 +124,7 @@ func (e *Engine) eager(pr *peer, r wire.Record) {
 	e.place(inb, offset, r.Payload())
 }
 
-// beginEager takes in the message of which r is the first piece to come; nil if its pieces are of no use.
+// beginEager starts a message at its first piece to arrive; nil if the message is refused.
 func (e *Engine) beginEager(pr *peer, r wire.Record, id wire.FragmentID) *inbound {
 	length, env := r.Eager()
 	src := e.sourceOf(pr, &env, id)
@@ -138,7 +138,7 @@ func (e *Engine) beginEager(pr *peer, r wire.Record, id wire.FragmentID) *inboun
 		return nil
 	}
 	e.arrive(inb)
-	if pr.in.get(id) != inb { // a reply that comes too late
+	if pr.in.get(id) != inb { // a reply that arrives too late
 		return nil
 	}
 	e.expect(inb)
@@ -148,29 +148,32 @@ func (e *Engine) beginEager(pr *peer, r wire.Record, id wire.FragmentID) *inboun
 	return inb
 }
 
-// chunk takes a piece of a message, PUT or GET that was permitted.
+// chunk handles a piece of a permitted message, PUT or GET.
 func (e *Engine) chunk(pr *peer, r wire.Record) {
 	id, offset := r.Chunk()
 	if r.Flags()&wire.FlagGet == 0 {
-		if inb := pr.in.get(id); inb != nil { // else it was withdrawn or refused while this was under way
+		if inb := pr.in.get(id); inb != nil {
+			// Else it was withdrawn or refused while this piece was in flight.
 			e.place(inb, offset, r.Payload())
 		}
 		return
 	}
 	if inb := pr.gets.get(id); inb != nil {
 		e.place(inb, offset, r.Payload())
-	} else if b := pr.ep.Control(e.now, wire.RefuseLen); b != nil { // given up: its answerer should stop
+	} else if b := pr.ep.Control(e.now, wire.RefuseLen); b != nil {
+		// Given up: the answering NIC should stop.
 		wire.PutRefuse(b, wire.FlagGet, id, 0, 0, wire.ReasonCancelled)
 	}
 }
 
-// place puts a piece where it belongs, and ends its message with the last one.
+// place puts a piece into its place, and ends its message with the last piece.
 func (e *Engine) place(inb *inbound, offset uint64, piece []byte) {
 	n, allowed := uint64(len(piece)), inb.limit
-	if inb.kind == inboundStaged { // on credit: all of it
+	if inb.kind == inboundStaged { // on credit: all of it is allowed
 		allowed = inb.length
 	}
-	if (offset > allowed || n > allowed-offset || inb.got+n > allowed) && e.cfg.Defect != mutate.PieceUnpermitted { // not permitted
+	// Not permitted.
+	if (offset > allowed || n > allowed-offset || inb.got+n > allowed) && e.cfg.Defect != mutate.PieceUnpermitted {
 		e.counts[vni.DropFormat]++
 		return
 	}
@@ -182,7 +185,8 @@ func (e *Engine) place(inb *inbound, offset uint64, piece []byte) {
 		offset--
 	}
 	if inb.staging != nil {
-		k := copy(inb.staging[min(offset, uint64(len(inb.staging))):], piece) // it is short if it is foreign
+		// A foreign staging is shorter.
+		k := copy(inb.staging[min(offset, uint64(len(inb.staging))):], piece)
 		e.counts[vni.NICCopiedIn] += uint64(k)
 	} else if rf := inb.stretch(); rf != nil {
 		e.placeRefilled(rf, offset, piece)
@@ -195,7 +199,7 @@ func (e *Engine) place(inb *inbound, offset uint64, piece []byte) {
 	}
 }
 
-// countPiece notes that a piece of n bytes has come.
+// countPiece notes that a piece of n bytes has arrived.
 func (e *Engine) countPiece(inb *inbound, n uint64) {
 	inb.got += n
 	if inb.limit > 0 {
@@ -203,8 +207,8 @@ func (e *Engine) countPiece(inb *inbound, n uint64) {
 	}
 }
 
-// Place says where a piece of a long message belongs that has met its receive (rel.Placer), if that is in one place and nothing is to
-// be noted about it but its length.
+// Place returns the memory for a piece of a long message that has met its receive (rel.Placer). It
+// returns nil unless the piece goes into one place, and only its length has to be noted.
 func (h *handler) Place(ep *rel.Endpoint, id wire.FragmentID, offset uint64, n int) []byte {
 	e := h.engine()
 	pr := e.peers.last
@@ -223,7 +227,7 @@ func (h *handler) Place(ep *rel.Endpoint, id wire.FragmentID, offset uint64, n i
 	if e.cfg.Defect == mutate.ChunkOffByOne && end == inb.length {
 		return nil
 	}
-	more := inb.limit - max(end, inb.got+uint64(n)) // so much of what follows may come
+	more := inb.limit - max(end, inb.got+uint64(n)) // this much of what follows may arrive
 	for _, b := range inb.parts {
 		size := uint64(len(b))
 		if offset < size {
@@ -237,7 +241,7 @@ func (h *handler) Place(ep *rel.Endpoint, id wire.FragmentID, offset uint64, n i
 	return nil
 }
 
-// Placed takes a piece that lies where Place has said.
+// Placed handles a piece that lies where Place has said.
 func (h *handler) Placed(_ clock.Time, ep *rel.Endpoint, id wire.FragmentID, n int) {
 	e := h.engine()
 	inb := e.peers.last.in.get(id)
@@ -251,15 +255,15 @@ func (h *handler) Placed(_ clock.Time, ep *rel.Endpoint, id wire.FragmentID, n i
 	}
 }
 
-// scatter is the function of that name for what comes, and counts it.
+// scatter calls the function scatter for arriving data, and counts the bytes.
 func (e *Engine) scatter(parts [][]byte, offset uint64, piece []byte) (n uint64) {
 	n = uint64(scatter(parts, offset, piece))
 	e.counts[vni.NICCopiedIn] += n
 	return n
 }
 
-// scatter copies a piece to its offset in a gather list, and returns how many bytes found room: a receive buffer may be
-// shorter than its message.
+// scatter copies a piece to its offset in a gather list. It returns how many bytes fit: a receive
+// buffer may be shorter than its message.
 func scatter(parts [][]byte, offset uint64, piece []byte) (n int) {
 	for _, b := range parts {
 		if offset >= uint64(len(b)) {
@@ -276,8 +280,9 @@ func scatter(parts [][]byte, offset uint64, piece []byte) (n int) {
 	return n
 }
 
-// acceptMessage tells the sender that this NIC has its message (decision 6), if it wants to know: by an Accept, or by a
-// Refuse that says truncated. A message that is accepted before it meets its receive is accepted whole.
+// acceptMessage tells the sender that this NIC has its message (decision 6), if it wants to know:
+// by an Accept, or by a Refuse that says truncated. A message that is accepted before it meets its
+// receive is accepted whole.
 func (e *Engine) acceptMessage(pr *peer, env *wire.Envelope, truncated bool) {
 	switch {
 	case env.Flags&wire.FlagAccept == 0:
@@ -296,7 +301,8 @@ func (e *Engine) acceptToken(pr *peer, slot uint16, token uint32) {
 	}
 }
 
-// refuse tells a peer that an operation of one of its processes has failed: before it hears that the rest has come, if that is of fragment id.
+// refuse tells a peer that an operation of one of its processes has failed. If the operation is
+// that of fragment id, the peer hears so before it hears that the rest has arrived.
 func (e *Engine) refuse(pr *peer, id wire.FragmentID, slot uint16, token uint32, why wire.Reason) {
 	e.counts[refusals[why].counter]++
 	record := pr.ep.Control
@@ -308,20 +314,21 @@ func (e *Engine) refuse(pr *peer, id wire.FragmentID, slot uint16, token uint32,
 	}
 }
 
-// sendOf finds the send of a process that a peer's record speaks of.
+// sendOf returns the send to which a peer's record refers, or nil.
 func (e *Engine) sendOf(pr *peer, slot uint16, token uint32) *send {
 	p := e.process(slot)
 	if p == nil {
 		return nil
 	}
 	s := p.sendAt(int(token & 0xffff))
-	if s == nil || s.state == sendIdle || s.env.Token != token || s.dest == nil || s.dest.peer != pr && e.cfg.Defect != mutate.AnswerOfAnother {
+	if s == nil || s.state == sendIdle || s.env.Token != token || s.dest == nil ||
+		s.dest.peer != pr && e.cfg.Defect != mutate.AnswerOfAnother {
 		return nil
 	}
 	return s
 }
 
-// acceptedByPeer completes a send whose message or PUT its destination has accepted.
+// acceptedByPeer completes a send after its destination has accepted the message or PUT.
 func (e *Engine) acceptedByPeer(pr *peer, r wire.Record) {
 	slot, token := r.Accept()
 	s := e.sendOf(pr, slot, token)
@@ -330,11 +337,12 @@ func (e *Engine) acceptedByPeer(pr *peer, r wire.Record) {
 	}
 	empty := s.frag.Length == 0
 	if !(s.state == sendPosted || s.state == sendPermission && empty) || s.kind == kindGet && !empty {
-		e.counts[vni.DropFormat]++ // no peer can have all of what has not left, or answer a GET without bytes
+		// No peer can have all of a message that has not left, or accept a GET of some bytes.
+		e.counts[vni.DropFormat]++
 		return
 	}
 	s.accepted = true
-	e.stopGet(s) // one of nothing, for which nothing will come
+	e.stopGet(s) // one of nothing, for which nothing will arrive
 	e.settle(s)
 }
 
@@ -359,8 +367,8 @@ func (e *Engine) refused(pr *peer, r wire.Record) {
 	e.refusedCall(pr, slot, token, why)
 }
 
-// refusedCall ends the receive of the reply to a call whose message is refused. Its send may have ended long ago, or have had no context. A NIC ends
-// calls to its own processes alone.
+// refusedCall ends the receive of the reply to a call whose message is refused. The send may have
+// ended long ago, or had no context. A peer can end only calls to its own processes.
 func (e *Engine) refusedCall(pr *peer, slot uint16, token uint32, why wire.Reason) {
 	p := e.process(slot)
 	if p == nil {

@@ -6,9 +6,10 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// schedule hands out turns: round robin over the processes that have something to send, and within a process over its
-// sends, one packet a turn (QNIX-35, QNIX-39). It stops when no send can move or the poll's share of turns is used up. A process that is
-// alone takes as many turns at once as it has packets of one message.
+// schedule gives turns: round robin over the processes that have something to send, and within a
+// process over its sends, one packet a turn (QNIX-35, QNIX-39). It stops when no send can move, or
+// when the poll's share of turns is used up. If only one process has a send, it takes several
+// turns at once for the packets of one message.
 func (e *Engine) schedule() (turns int) {
 	e.turns.uncrowd(e.rel)
 	defer e.rel.Charge(nil)
@@ -41,10 +42,11 @@ func (e *Engine) schedule() (turns int) {
 	return turns
 }
 
-// turns is the first level of the round robin (QNIX-35): the processes that have something to send. Each is in one of the lists.
+// turns is the first level of the round robin (QNIX-35): the processes that have something to
+// send. Each is in one of the lists.
 type turns struct {
 	ready   list[process]
-	crowded list[process] // those that have as many rooms as are left
+	crowded list[process] // processes with as many rooms as are left
 }
 
 // join puts p in line for turns.
@@ -54,10 +56,11 @@ func (t *turns) join(p *process) {
 	}
 }
 
-// alone reports whether no other process has something to send, and p has one such send.
+// alone reports whether no other process has something to send, and p has only one such send.
 func (t *turns) alone(p *process) bool { return t.ready.n == 1 && p.sched.n == 1 }
 
-// crowds takes p out of the turns if it has as many segments queued or under way as there are rooms left for all processes.
+// crowds takes p out of the turns if it has as many segments queued or in flight as there are
+// rooms left for all processes. It reports whether it did.
 func (t *turns) crowds(p *process, rooms *rel.Module) bool {
 	if rooms.Shares(&p.rooms) {
 		return false
@@ -68,7 +71,8 @@ func (t *turns) crowds(p *process, rooms *rel.Module) bool {
 	return true
 }
 
-// uncrowd gives those their turns back that have fewer than are left now.
+// uncrowd gives turns again to the crowded processes that now have fewer segments than there are
+// rooms left.
 func (t *turns) uncrowd(rooms *rel.Module) {
 	for n := t.crowded.n; n > 0; n-- {
 		p := t.crowded.front()
@@ -81,8 +85,8 @@ func (t *turns) uncrowd(rooms *rel.Module) {
 	}
 }
 
-// inRow is how many of so many turns p may take at once with one of its sends: if it is alone, as many as make a batch of frames,
-// and none that it would not get one by one; see crowds.
+// inRow returns how many of most turns p may take at once with one of its sends. If p is alone,
+// that is as many as make a batch of frames, but no more than it would get one by one; see crowds.
 func (e *Engine) inRow(p *process, most int) int {
 	if !e.turns.alone(p) {
 		return 1

@@ -12,7 +12,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A send is an entry of the scheduling queue (QNIX-40): a message, PUT, GET or name look-up under way for a process.
+// A send is an entry of the scheduling queue (QNIX-40): a message, PUT, GET or name look-up of a
+// process.
 //
 //	          name unknown          not the first to its destination, or not judged yet (departing.go)
 //	idle ──┬─► unresolved ──┬──────► queued ──┐
@@ -36,16 +37,19 @@ const (
 	sendReady                // in process.sched: takes turns
 	sendBlocked              // in peer.blocked: the pair is not open, or its window is full
 	sendCredit               // in remote.waiting: neither credit nor room for one more request
-	sendRoom                 // in expiry.short: a run that has used up the credit, and waits a little for more
-	sendPermission           // every byte that is permitted and described is posted; more will be (QNIX-42, QNIX-22)
-	sendLocal                // an inbound of another process of this NIC refers to it
-	sendPosted               // all is posted: waits for acknowledgement, acceptance, or both
-	sendCopies               // a multicast, whose copies are on their ways
-	sendUnjudged             // in departures.unjudged: its process's guard has yet to judge it
-	sendDelayed              // in departures.delayed: that guard delays it
+	// In expiry.short: a run that has used up the credit and waits a little for more.
+	sendRoom
+	// Every byte that is permitted and described is posted; more will be (QNIX-42, QNIX-22).
+	sendPermission
+	sendLocal // an inbound of another process of this NIC refers to it
+	// Everything is posted: it waits for acknowledgement, acceptance, or both.
+	sendPosted
+	sendCopies   // a multicast with copies in progress
+	sendUnjudged // in departures.unjudged: its process's guard has not judged it yet
+	sendDelayed  // in departures.delayed: the guard delays it
 )
 
-// sendKind is what a send does.
+// sendKind is the kind of operation of a send.
 type sendKind uint8
 
 const (
@@ -72,29 +76,31 @@ type send struct {
 	notify   bool // the process wants its doorbell rung (QNIX-16)
 	accept   bool // completes only when the destination has accepted it (decision 6)
 	accepted bool
-	released bool // rel needs the memory no more
-	inline   bool // the bytes are in the context region and need to be copied only once
+	released bool // rel no longer needs the memory
+	inline   bool // the bytes are in the context region and need only one copy
 
-	name      vni.Name // of the receiver, as the process gave it
-	gen       uint32   // of the receiver, if the process insists on one
-	again     bool     // a relay has missed its receiver: it has its number, and its credit is spent
-	requested bool     // a permission request of it stands open at the peer
-	long      bool     // it counts as one of remote.long
+	name vni.Name // of the receiver, as the process gave it
+	gen  uint32   // of the receiver, if the process asks for one
+	// A relay has missed its receiver: it has its number, and its credit is spent.
+	again     bool
+	requested bool // one of its permission requests is open at the peer
+	long      bool // counted in remote.long
 	dest      *dest
 	env       wire.Envelope
 	remote    wire.Remote // of a PUT or GET
 	frag      rel.Fragment
 	parts     [limits.Descriptors][]byte
-	inb       *inbound     // the other half of a local message, or where a GET arrives
-	answer    *receive     // of a call: takes the reply, until the envelope has left
-	watch     rel.Watching // the NIC whose claim to the receiver's name is awaited, or the peer whose answer is
-	multi     *multicast   // that it is, or is a copy of
-	place     int          // of a copy: its receiver's in the list
-	refill    *refill      // its memory is a stretch
-	run       *sendRun     // of a kindRun
-	peer      *peer        // whose fragment id this send holds
-	since     clock.Time   // when its command was taken
-	departs   departure    // while it waits to set off
+	inb       *inbound // the inbound of a local message, or where a GET arrives
+	answer    *receive // of a call: the receive of the reply, until the envelope has left
+	// The NIC whose claim to the receiver's name is awaited, or the peer whose answer is awaited.
+	watch   rel.Watching
+	multi   *multicast // the multicast that it is, or of which it is a copy
+	place   int        // of a copy: its receiver's place in the list
+	refill  *refill    // its memory is a stretch
+	run     *sendRun   // of a kindRun
+	peer    *peer      // whose fragment id this send holds
+	since   clock.Time // when its command was read
+	departs departure  // while it waits to leave
 }
 
 func (s *send) init(p *process, ctx int) {
@@ -102,25 +108,29 @@ func (s *send) init(p *process, ctx int) {
 	s.node.v, s.queued.v = s, s
 }
 
-// dest is what one process knows about another that it sends to: the count of its messages to it (decision 5), and
-// those whose envelope has not left. They leave in the order of their commands, so that the receiver's parking place
-// for early envelopes has to make up only for what the network does.
+// dest is what one process knows about another to which it sends: the number of its messages to it
+// (decision 5), and those whose envelope has not left. Envelopes leave in the order of their
+// commands, so the receiver's parking of early envelopes only has to make up for the network.
 type dest struct {
-	node    node[dest] // in process.blanks
-	key     vni.Address
-	peer    *peer     // nil: a process of this NIC
-	remote  *remote   // nil: a process of this NIC
-	number  uint32    // of the next envelope
-	sends   int       // under way to it
-	over    bool      // the process has gone: to be forgotten with its last send
-	inVain  bool      // a run to it has waited for credit in vain, and nothing of one has left since: it does not wait again
-	doubted bool      // when the session ends: messages to it may not have been delivered,
-	doubt   uint32    // from this number on
+	node   node[dest] // in process.blanks
+	key    vni.Address
+	peer   *peer   // nil: a process of this NIC
+	remote *remote // nil: a process of this NIC
+	number uint32  // of the next envelope
+	sends  int     // in progress to it
+	over   bool    // the process has gone: forget it with its last send
+	// A run to it has waited for credit without success, and no message of a run has left since:
+	// it does not wait again.
+	inVain bool
+	// When the session ends, the messages from number doubt on may not have been delivered.
+	doubted bool
+	doubt   uint32    // if doubted
 	lone    wire.Lone // of messages to it
 	queue   list[send]
 }
 
-// sendCommand takes a command on a send context: it loads the context, finds the memory, and begins.
+// sendCommand executes a command on a send context: it loads the context, finds the memory, and
+// starts the send.
 func (e *Engine) sendCommand(s *send, c vni.Command) {
 	var sc vni.SendContext
 	if !e.loadSend(s, c.Code, &sc) {
@@ -151,8 +161,8 @@ func (e *Engine) sendCommand(s *send, c vni.Command) {
 	}
 }
 
-// loadSend loads the send context of a command (QNIX-15) and judges what all commands have in common. If ok is false the
-// command is over.
+// loadSend loads the send context of a command (QNIX-15) and makes the checks that all commands
+// share. If ok is false, the command is over.
 func (e *Engine) loadSend(s *send, code vni.Code, c *vni.SendContext) (ok bool) {
 	err := s.p.vni.Send(s.ctx, c)
 	if errors.Is(err, vni.ErrArgument) {
@@ -193,11 +203,13 @@ func (e *Engine) startSend(s *send, c *vni.SendContext) {
 	}
 }
 
-// load fills a send in from its context: all that does not depend on where the receiver is.
+// load fills in a send from its context, except for the data that depends on where the receiver
+// is.
 func (s *send) load(c *vni.SendContext, code vni.Code) {
 	s.notify = c.Flags&vni.WantNotify != 0
 	s.accept = c.Flags&vni.WantAccept != 0
-	s.accepted, s.released, s.inline = false, false, code == vni.CodeSendShort || code == vni.CodeBroadcastShort || code == vni.CodeMulticastShort
+	s.accepted, s.released, s.inline = false, false, code == vni.CodeSendShort ||
+		code == vni.CodeBroadcastShort || code == vni.CodeMulticastShort
 	s.requested = false
 	s.kind, s.name, s.gen = kinds[code], c.Receiver, c.Gen
 	s.env = wire.Envelope{}
@@ -208,7 +220,8 @@ func (s *send) load(c *vni.SendContext, code vni.Code) {
 	if s.accept {
 		s.env.Flags |= wire.FlagAccept
 	}
-	s.frag.Owner, s.frag.Space, s.frag.Length = s, wire.Data, c.Len // the rest is empty: see clearSend
+	// The rest is empty: see clearSend.
+	s.frag.Owner, s.frag.Space, s.frag.Length = s, wire.Data, c.Len
 	s.remote = wire.Remote{}
 	if s.kind == kindPut || s.kind == kindGet {
 		s.remote = wire.Remote{Slot: c.Remote.Slot, Asker: s.p.slot, Gen: c.Remote.Gen, Region: c.Remote.Region,
@@ -216,12 +229,14 @@ func (s *send) load(c *vni.SendContext, code vni.Code) {
 	}
 }
 
-// kinds has what each command makes of a send; a message if nothing stands here.
-var kinds = [256]sendKind{vni.CodePut: kindPut, vni.CodeGet: kindGet, vni.CodeResolve: kindResolve, vni.CodeSendRun: kindRun, vni.CodeSendDatagram: kindDatagram,
-	vni.CodeJoinGroup: kindCollective, vni.CodeBarrier: kindCollective, vni.CodeBroadcast: kindCollective, vni.CodeBroadcastShort: kindCollective,
-	vni.CodeReduce: kindCollective, vni.CodeLeave: kindCollective}
+// kinds holds the kind of send of each command; the default is a message.
+var kinds = [256]sendKind{vni.CodePut: kindPut, vni.CodeGet: kindGet, vni.CodeResolve: kindResolve,
+	vni.CodeSendRun: kindRun, vni.CodeSendDatagram: kindDatagram,
+	vni.CodeJoinGroup: kindCollective, vni.CodeBarrier: kindCollective, vni.CodeBroadcast: kindCollective,
+	vni.CodeBroadcastShort: kindCollective, vni.CodeReduce: kindCollective, vni.CodeLeave: kindCollective}
 
-// gather finds the memory of a send: the context region itself, Go slices of an embedded process, or descriptors.
+// gather finds the memory of a send: the context region itself, Go slices of an embedded process,
+// or descriptors.
 func (e *Engine) gather(s *send, cmd vni.Command, c *vni.SendContext) (err error) {
 	writes := s.writes(cmd, c)
 	if c.Flags&vni.Refilled != 0 {
@@ -236,14 +251,17 @@ func (e *Engine) gather(s *send, cmd vni.Command, c *vni.SendContext) (err error
 	return err
 }
 
-// writes reports whether a command has this NIC write to the memory that its context names. Memory that may be read only is refused then: it
-// may be mapped so. A receive always has.
+// writes reports whether this NIC writes to the memory that the context of a command names. Such a
+// command may not name read-only memory, which may be mapped read-only. A receive always writes.
 func (s *send) writes(cmd vni.Command, c *vni.SendContext) bool {
 	return s.kind == kindGet || s.kind == kindCollective && s.p.groups.Writes(cmd, c.Tag)
 }
 
-// memory turns what a context says about memory, which is read or written, into slices of total length n, and appends them to parts.
-func (e *Engine) memory(p *process, receive, writes bool, ctx int, inline bool, pool int32, size uint32, n uint64, parts [][]byte) ([][]byte, error) {
+// memory turns the memory that a context names, which is read or written, into slices of total
+// length n, and appends them to parts.
+func (e *Engine) memory(p *process, receive, writes bool, ctx int, inline bool, pool int32, size uint32,
+	n uint64, parts [][]byte,
+) ([][]byte, error) {
 	if inline {
 		if n > limits.ShortMessage {
 			return nil, fmt.Errorf("short message of %d bytes; at most %d", n, limits.ShortMessage)
@@ -294,8 +312,9 @@ func clip(parts, from [][]byte, n uint64) ([][]byte, error) {
 	return append(parts, from...), nil
 }
 
-// resolve looks the receiver's name up (QNIX-14). A name that is not known yet is waited for as long as it may come: there
-// are NICs whose tables have not come, or it has been heard of.
+// resolve looks up the receiver's name (QNIX-14). If the name is not known, the send waits as long
+// as it may still come: tables of some NICs have not arrived, or another NIC has mentioned the
+// name.
 func (e *Engine) resolve(s *send) {
 	s.watch.Off()
 	n := e.names.Find(&s.name)
@@ -340,7 +359,7 @@ func (e *Engine) toAddress(s *send, k vni.Address) {
 	e.depart(s)
 }
 
-// destAt finds a process that p has sent to before; nil if it has not.
+// destAt returns the dest of a process that p has sent to before, or nil.
 func (p *process) destAt(k vni.Address) *dest {
 	if d := p.lastDest; d != nil && d.key == k {
 		return d
@@ -352,7 +371,7 @@ func (p *process) destAt(k vni.Address) *dest {
 	return d
 }
 
-// newDest begins p's correspondence with a process.
+// newDest makes the dest of a process that p has not sent to yet.
 func (e *Engine) newDest(p *process, k vni.Address) (*dest, vni.Status) {
 	if len(p.dests) >= limits.Destinations {
 		return nil, vni.StatusNoMemory
@@ -391,11 +410,12 @@ func (e *Engine) leaveDest(p *process, d *dest) {
 	}
 }
 
-// blank reports whether nothing is known of a process but its address: no message has left for it, and so there is no number to go on from.
+// blank reports whether only the address of a process is known: no message has left for it, so
+// there is no number to remember.
 func (d *dest) blank() bool { return d.number == 1 }
 
-// leaveBlank has p remember a process that it knows nothing of but the address for as long as not too many such have been used since: most
-// addresses are found in messages, but some are made up.
+// leaveBlank keeps a dest of which only the address is known, until too many such have been used
+// since: most addresses come from messages, but some are invented.
 func (e *Engine) leaveBlank(p *process, d *dest) {
 	if d.node.in == nil {
 		p.blanks.pushBack(&d.node)
@@ -405,14 +425,15 @@ func (e *Engine) leaveBlank(p *process, d *dest) {
 	}
 	o := p.blanks.front()
 	o.node.remove()
-	if o.sends == 0 && o.blank() { // else it was used meanwhile, and comes back if it has to
+	if o.sends == 0 && o.blank() { // else it was used meanwhile, and returns here if necessary
 		e.forgetDest(p, o)
 	}
 }
 
-// forgetDest drops what p knows of a process, and what its NIC does if the process has gone or no other of the NIC has sent to it.
+// forgetDest drops p's state of a process. It also drops the NIC's state of it, if the process has
+// gone or no other process of this NIC has sent to it.
 func (e *Engine) forgetDest(p *process, d *dest) {
-	if p.dests[d.key] != d { // it is forgotten
+	if p.dests[d.key] != d { // it is forgotten already
 		return
 	}
 	p.lastDest = nil
@@ -426,7 +447,8 @@ func (e *Engine) forgetDest(p *process, d *dest) {
 	}
 }
 
-// forgetDests has a process that leaves forget up to so many of those that it has sent to. It returns whether those were all.
+// forgetDests drops up to atMost destinations of a process that leaves. It reports whether those
+// were all.
 func (e *Engine) forgetDests(p *process, atMost int) (all bool) {
 	for _, d := range p.dests { // order does not matter: only deletions
 		if atMost--; atMost < 0 {
@@ -437,7 +459,7 @@ func (e *Engine) forgetDests(p *process, atMost int) (all bool) {
 	return true
 }
 
-// wait puts a send into a state, and behind the others in the list of that state, if it has one.
+// wait puts a send into a state, and at the end of the list of that state, if there is one.
 func (s *send) wait(state sendState, in *list[send]) {
 	s.node.remove()
 	if s.state = state; in != nil {
@@ -451,7 +473,8 @@ func (e *Engine) ready(s *send) {
 	e.turns.join(s.p)
 }
 
-// enveloped notes that the envelope of s has left, or will not: the next message to the same process may follow.
+// enveloped notes that the envelope of s has left, or will not. The next message to the same
+// process may follow.
 func (e *Engine) enveloped(s *send) {
 	d := s.dest
 	s.queued.remove()
@@ -505,7 +528,7 @@ func (e *Engine) endSend(s *send, c *vni.Completion) {
 	}
 }
 
-// clearSend takes a send out of everything that refers to it.
+// clearSend removes a send from everything that refers to it.
 func (e *Engine) clearSend(s *send) {
 	s.node.remove()
 	e.expiry.departures.drop(s)
@@ -535,7 +558,7 @@ func (e *Engine) clearSend(s *send) {
 	s.frag = rel.Fragment{}
 }
 
-// forget lets go of memory that a context named: the slices up to the first that is not there.
+// forget clears the slices of memory that a context named, up to the first nil slice.
 func forget(parts [][]byte) {
 	for i := range parts {
 		if parts[i] == nil {

@@ -10,23 +10,26 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A run is sent by one command: many short messages to one process with one tag, laid out in its memory as they are in a Run record
-// (USNIC-28). Each turn writes as many as a segment and the credit have room for. Like any send it waits for a name, for the pair
-// to open, for the window, and behind older messages; while it waits it is the first of its line, so nothing of its process overtakes it.
+// A run is sent by one command: many short messages to one process with one tag, laid out in its
+// memory as they are in a Run record (USNIC-28). Each turn writes as many as fit a segment and the
+// credit. Like any send, a run waits for a name, for the pair to open, for the window, and behind
+// older messages. While it waits, it is the first of its line, so no other message of its process
+// overtakes it.
 //
-//	command ─► lengths judged, and kept ─► turn: a segment ─► turn: a segment, or the copy of one that takes several frames ─► … ─► all have left
-//	           │                                 └ no credit, though it has waited a little (runcredit.go): it ends with
-//	           └─ a process of this NIC: into its     as many as have left, and its process sends the next by itself,
-//	              ring, as many as have room          which waits as it has to
+//	command ─► lengths checked, and kept ─► turn: a segment ─► turn: a segment, or a long message's copy
+//	           │                                 │                     ─► … ─► all have left
+//	           │                                 └ no credit after a short wait (runcredit.go): it ends with
+//	           └─ a process of this NIC: into its     those that have left, and its process sends the next
+//	              ring, as many as fit                by itself, which waits as it must
 type sendRun struct {
-	lengths wire.Lengths // as loaded when the command was judged
+	lengths wire.Lengths // as loaded when the command was checked
 	data    []byte       // the messages, which the process can still write
 	sent    int
 	at      int        // in data: of the next message
-	until   clock.Time // waits for credit until then
+	until   clock.Time // when it stops waiting for credit
 }
 
-// startRun takes a SendRun command.
+// startRun executes a SendRun command.
 func (e *Engine) startRun(s *send, c *vni.SendContext, count uint32) {
 	if err := e.loadRun(s, c, count); err != nil {
 		e.rejectSend(s, err)
@@ -39,7 +42,8 @@ func (e *Engine) startRun(s *send, c *vni.SendContext, count uint32) {
 	e.resolve(s)
 }
 
-// loadRun loads the lengths of a run's messages, each once, and judges them: with its bytes they fill its memory, which is in one piece.
+// loadRun loads the lengths of a run's messages, each once, and checks them: lengths and messages
+// together fill the run's memory, which is in one piece.
 func (e *Engine) loadRun(s *send, c *vni.SendContext, count uint32) error {
 	if count < 1 || count > limits.RunMessages || c.Flags&^vni.WantNotify != 0 || uint64(2*count) > c.Len {
 		return fmt.Errorf("a run of %d messages in %d bytes, flags %#x", count, c.Len, c.Flags)
@@ -65,7 +69,7 @@ func (e *Engine) loadRun(s *send, c *vni.SendContext, count uint32) error {
 	return nil
 }
 
-// freeRun lets go of the run of a send.
+// freeRun releases the run of a send.
 func (s *send) freeRun() {
 	if r := s.run; r != nil {
 		r.data = nil
@@ -74,7 +78,7 @@ func (s *send) freeRun() {
 	}
 }
 
-// runTurn lets the next messages of a run leave that have room in a segment.
+// runTurn sends the next messages of a run that fit a segment.
 func (e *Engine) runTurn(s *send) {
 	d, r := s.dest, s.run
 	if d.peer == nil {
@@ -100,7 +104,7 @@ func (e *Engine) runTurn(s *send) {
 	}
 }
 
-// leftTurn notes that so many more of the messages of a run have left, and ends it behind the last.
+// leftTurn notes that n more messages of a run have left, and ends the run after the last.
 func (e *Engine) leftTurn(s *send, n, bytes int) {
 	r := s.run
 	s.dest.inVain = false
@@ -110,7 +114,8 @@ func (e *Engine) leftTurn(s *send, n, bytes int) {
 	}
 }
 
-// keepTurn lets the next message of a run leave in several frames, of a copy. Where none can be kept its process sends the message by itself.
+// keepTurn sends the next message of a run in several frames, from a copy. If no copy can be kept,
+// the run ends, and its process sends the message by itself.
 func (e *Engine) keepTurn(s *send, bytes int) {
 	r := s.run
 	k := e.keep(s.p, s.dest, bytes, s.env.Tag, WayRunKept)
@@ -123,7 +128,7 @@ func (e *Engine) keepTurn(s *send, bytes int) {
 	e.leftTurn(s, 1, bytes)
 }
 
-// segmentTurn lets as many of them leave as have room in a segment: in the one that is open, or one of their own.
+// segmentTurn sends as many messages of a run as fit a segment: the open one, or a new one.
 func (e *Engine) segmentTurn(s *send, space wire.Space, first int) {
 	d, r, ep := s.dest, s.run, s.dest.peer.ep
 	n, bytes := r.next(space, ep.Room(space, wire.FragLen+first), d.remote.credit())
@@ -148,7 +153,7 @@ func (e *Engine) segmentTurn(s *send, space wire.Space, first int) {
 	e.leftTurn(s, n, bytes)
 }
 
-// localRun puts the messages of a run into the ring of a process of this NIC, as many as have room there.
+// localRun puts as many messages of a run as fit into the ring of a process of this NIC.
 func (e *Engine) localRun(s *send) {
 	d, r := s.dest, s.run
 	q := e.process(d.key.Slot)
@@ -171,7 +176,8 @@ func (e *Engine) localRun(s *send) {
 	e.completeSend(s, vni.StatusOK)
 }
 
-// next is how many of the messages that have not left go by one record of at most so many bytes on so much credit, and their bytes.
+// next returns how many of the remaining messages fit one record of at most room bytes and this
+// much credit, and their bytes.
 func (r *sendRun) next(space wire.Space, room int, credit uint64) (n, bytes int) {
 	for i := r.sent; i < r.lengths.Count(); i++ {
 		k := r.lengths.At(i)

@@ -8,17 +8,17 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A service is a part of what a NIC does that has its own records and its own state: groups are
-// one. It is a package below this one. The engine calls it when something happens that concerns it, and it calls the engine
-// through an interface of its own, which has what it needs of the methods here. docs/architecture.md has the whole list, under
-// "Adding a service to the engine".
+// A service is a part of a NIC with its own records and its own state: groups are one. It is a
+// package below this one. The engine calls the service when something happens that concerns it.
+// The service calls the engine through its own interface, which has the methods that it needs of
+// those here. docs/architecture.md has the whole list, under "Adding a service to the engine".
 
 // services is the engine as services see it.
 type services Engine
 
 func (s *services) engine() *Engine { return (*Engine)(s) }
 
-// part finds the part of a NIC's entry that a service has; nil if there is no such NIC.
+// part returns a service's part of the entry of a NIC, or nil if there is no such NIC.
 func part[P any](s *services, nic uint64, of func(*peer) *P) *P {
 	if pr := s.engine().peerOf(nic); pr != nil {
 		return of(pr)
@@ -26,13 +26,14 @@ func part[P any](s *services, nic uint64, of func(*peer) *P) *P {
 	return nil
 }
 
-// Now is the time of this poll.
+// Now returns the time of this poll.
 func (s *services) Now() clock.Time { return s.now }
 
-// CheckAt has expire called at t or earlier.
+// CheckAt makes the engine call expire at t or earlier.
 func (s *services) CheckAt(t clock.Time) { s.expiry.at(t) }
 
-// Record reserves a Table record with n bytes of payload, all zero; nil if the pair is not open.
+// Record reserves a Table record with n bytes of payload, all zero. It returns nil if the pair is
+// not open.
 func (s *services) Record(to *rel.Endpoint, n int) []byte {
 	b := to.Control(s.now, wire.RecordLen+n)
 	if b == nil {
@@ -45,7 +46,7 @@ func (s *services) Record(to *rel.Endpoint, n int) []byte {
 	return b
 }
 
-// Expect notes that a process is known by its name; its claim may still be under way.
+// Expect notes that a process is known by its name although its claim may still be in flight.
 func (s *services) Expect(name vni.Name, at vni.Address) { s.names.Expect(name, at) }
 
 // Complete ends a command.
@@ -58,25 +59,25 @@ func (s *services) Reject(r coll.Request, c vni.Completion, argument error) {
 	s.engine().badArgument(p, argument)
 }
 
-// TakeBuffer takes a buffer of transit memory.
+// TakeBuffer returns a buffer of transit memory.
 func (s *services) TakeBuffer(n int) []byte { return s.transit.take(n) }
 
-// GiveBuffer gives one back.
+// GiveBuffer gives a buffer of transit memory back.
 func (s *services) GiveBuffer(b []byte) { s.transit.give(b) }
 
-// Read fills to with bytes of the memory of a send.
+// Read fills to with bytes of the send's memory, starting at from.
 func (s *send) Read(to []byte, from uint64) { vni.Gather(to, s.frag.Parts, from) }
 
-// Write puts bytes into it.
+// Write copies b into the send's memory at offset at.
 func (s *send) Write(at uint64, b []byte) { scatter(s.frag.Parts, at, b) }
 
 // forGroups is the engine as internal/coll sees it.
 type forGroups struct{ *services }
 
-// Peer finds a NIC.
+// Peer returns the group state of a NIC.
 func (h forGroups) Peer(nic uint64) *coll.Peer {
 	return part(h.services, nic, func(pr *peer) *coll.Peer { return &pr.groups })
 }
 
-// Groups is the Group Table (QNIX-54).
+// Groups returns the Group Table (QNIX-54).
 func (e *Engine) Groups() *coll.Table { return e.groups }

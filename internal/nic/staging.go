@@ -7,18 +7,18 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// stagingPool is the managed memory in which unexpected messages wait (QNIX-47, QNIX-57): buffers in
-// powers of two, kept for the next message. What each process may use of it is bounded by its quota, not here; what is
-// kept beyond use is bounded by keep.
+// stagingPool is the managed memory in which unexpected messages wait (QNIX-47, QNIX-57): buffers
+// in powers of two, kept for reuse. It does not bound the use of a process; the process's quota
+// does. keepStaging bounds the unused memory that it keeps.
 type stagingPool struct {
 	free  [40][][]byte
 	kept  int // bytes in free
-	inUse int // bytes handed out
+	inUse int // bytes in use
 }
 
 const (
 	leastStagingShift = 6       // 64 bytes
-	keepStaging       = 8 << 20 // bytes kept for reuse at most: two processes' quotas
+	keepStaging       = 8 << 20 // most bytes kept for reuse: two processes' quotas
 )
 
 func (sp *stagingPool) take(n int) []byte {
@@ -36,8 +36,8 @@ func (sp *stagingPool) take(n int) []byte {
 	return make([]byte, n, 1<<c)
 }
 
-// blank is take for a message that comes in pieces: before all have come there are zeros, not what another
-// process was sent.
+// blank is take for a message that arrives in pieces: its missing bytes are zeros, not another
+// process's data.
 func (sp *stagingPool) blank(n int) []byte {
 	b := sp.take(n)
 	clear(b)
@@ -58,12 +58,14 @@ func (sp *stagingPool) give(b []byte) {
 	sp.free[c] = append(sp.free[c], b[:0])
 }
 
-// stagedCost is what a message of n bytes costs of a process's staging quota, and so of a sender's credit.
+// stagedCost returns what a message of n bytes costs of a process's staging quota, and so of a
+// sender's credit.
 func stagedCost(n uint64) uint64 { return n + limits.StagedOverhead }
 
-// charge takes room for an unexpected message out of its receiver's staging. If there is none, the message
-// waits for it in line, and its sender for the message (QNIX-A6). No message passes those in line, or small ones would keep
-// a large one waiting for ever, unless it overdraws; and credit that lies idle is asked back for them.
+// charge takes room for an unexpected message out of its receiver's staging. If there is none, the
+// message waits for it in line, and its sender waits for the message (QNIX-A6). No message passes
+// those in line unless it overdraws the staging: otherwise small messages could keep a large one
+// waiting for ever. Idle credit is recalled for the line.
 func (e *Engine) charge(inb *inbound, cost int) bool {
 	p := inb.src.p
 	if first := p.unstaged.front(); (first != nil && first != inb || cost > e.stagingLeft(p)) && !e.overdraws(inb) {
@@ -82,10 +84,11 @@ func (e *Engine) charge(inb *inbound, cost int) bool {
 	return true
 }
 
-// stagingLeft is how much of p's staging is neither in use nor promised.
+// stagingLeft returns how many bytes of p's staging are neither in use nor promised as credit.
 func (e *Engine) stagingLeft(p *process) int { return max(0, e.cfg.StagingBytes-p.staged-p.credited) }
 
-// leaveLine has a message wait for room no longer: it has met its receive, or its sender has given it up.
+// leaveLine takes a message out of the line for room: it has met its receive, or its sender has
+// given it up.
 func (e *Engine) leaveLine(inb *inbound) {
 	if inb.src != nil && inb.grant.in == &inb.src.p.unstaged {
 		inb.grant.remove()
@@ -93,7 +96,8 @@ func (e *Engine) leaveLine(inb *inbound) {
 	}
 }
 
-// restage stages what has waited for room in the staging of p, in its order, as far as there is some again.
+// restage stages the messages that wait for room in the staging of p, in their order, as far as
+// there is room again.
 func (e *Engine) restage(p *process) {
 	if e.cfg.Defect == mutate.LineForgotten {
 		return

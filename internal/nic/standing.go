@@ -12,16 +12,16 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Standing is where a process stands: what it has asked its NIC for that has not ended, and its
-// places in groups. The lists are bounded; the oldest entries come first.
+// Standing is the state of a process: its unfinished operations, and its places in groups. The
+// lists are bounded; the oldest entries come first.
 type Standing struct {
 	Name vni.Name
 	vni.Address
 	PID    uint32
-	Parked bool // a thread of the process sleeps until the NIC tells it something
+	Parked bool // a thread of the process sleeps until the NIC wakes it
 
 	Groups     []coll.Standing
-	MoreGroups int // that Groups does not list
+	MoreGroups int // groups that Groups does not list
 	Waits      []Wait
 	MoreWaits  int
 	Unread     []Unread
@@ -34,7 +34,8 @@ type Wait struct {
 	What string
 	Why  string // of a send: what it waits for; of a receive: WhyArriving, or empty
 
-	Peer        vni.Name    // the process that it waits for; zero: any, or one without a known name
+	// The process that it waits for; zero: any, or a process without a known name.
+	Peer        vni.Name
 	At          vni.Address // its address; zero: not known
 	Any         bool        // any process may end the wait
 	Unreachable bool        // the NIC of that process does not answer
@@ -46,35 +47,35 @@ type Wait struct {
 	For    time.Duration
 }
 
-// What a Wait is.
+// The kinds of a Wait.
 const (
 	WaitReceive   = "receive"
 	WaitReply     = "reply"    // to a call
 	WaitProbe     = "probe"    // for a message to look at
-	WaitDatagram  = "datagram" // receives one
-	WaitInbox     = "inbox"    // is open, and takes message after message
+	WaitDatagram  = "datagram" // receives a datagram
+	WaitInbox     = "inbox"    // is open, and takes many messages
 	WaitSend      = "send"
 	WaitAnswer    = "answer" // sends a reply
 	WaitPut       = "put"
 	WaitGet       = "get"
-	WaitName      = "name" // for a process to have it
+	WaitName      = "name" // waits until a process has the name
 	WaitMulticast = "multicast"
 	WaitProgram   = "program" // sends to a program in a NIC
 )
 
-// Why a Wait goes on.
+// Reasons why a Wait has not ended.
 const (
-	WhyName        = "name"        // no process is known by it
+	WhyName        = "name"        // no process has this name
 	WhyOrder       = "order"       // an older message to the same process goes first
 	WhyGuard       = "guard"       // a program that guards the process delays it
 	WhyTurn        = "turn"        // it is about to leave
 	WhyLink        = "link"        // no session with the NIC, or its window is full
-	WhyRoom        = "room"        // the receiver has neither room nor place for one more request
-	WhyPermission  = "permission"  // the receiver has not asked for it
+	WhyRoom        = "room"        // the receiver has no room, and too many requests are open there
+	WhyPermission  = "permission"  // the receiver has not permitted it yet
 	WhyAccept      = "accept"      // it has left, and the receiver's NIC has not accepted it
 	WhyAcknowledge = "acknowledge" // it has left, and the receiver's NIC has not acknowledged it
 	WhyCopies      = "copies"      // some receivers of a multicast have not been served
-	WhyArriving    = "arriving"    // the message has begun to come
+	WhyArriving    = "arriving"    // the message has begun to arrive
 )
 
 // Unread is a message that waits for its process to receive it.
@@ -86,7 +87,8 @@ type Unread struct {
 	For   time.Duration
 }
 
-// Standings lists where the processes of this NIC stand whose names wanted selects, by slot.
+// Standings returns the standing of each process of this NIC whose name wanted selects, ordered by
+// slot.
 func (e *Engine) Standings(now clock.Time, wanted func(vni.Name) bool) (l []Standing) {
 	e.beginAt(now)
 	for p := range e.procs.all {
@@ -118,7 +120,8 @@ func (e *Engine) standing(p *process) Standing {
 		if len(s.Unread) == limits.StandingUnread {
 			break
 		}
-		s.Unread = append(s.Unread, Unread{From: inb.src.name, At: inb.src.address(), Tag: inb.env.Tag, Bytes: inb.length, For: e.now.Sub(inb.at)})
+		s.Unread = append(s.Unread, Unread{From: inb.src.name, At: inb.src.address(), Tag: inb.env.Tag,
+			Bytes: inb.length, For: e.now.Sub(inb.at)})
 	}
 	s.MoreUnread = p.stray.n - len(s.Unread)
 	return s
@@ -130,7 +133,8 @@ func (src *source) address() vni.Address {
 
 // receiveWait describes a receive of any kind, or a probe.
 func (e *Engine) receiveWait(r *receive) Wait {
-	w := Wait{What: r.kind(), Peer: r.sender, At: r.from, Tag: r.tags.Tag(), AnyTag: r.tags.Any(), Bytes: r.size, For: e.now.Sub(r.since)}
+	w := Wait{What: r.kind(), Peer: r.sender, At: r.from, Tag: r.tags.Tag(), AnyTag: r.tags.Any(),
+		Bytes: r.size, For: e.now.Sub(r.since)}
 	if r.reply {
 		w.Peer, w.At = r.callee()
 		w.Tag = 0 // the token of the call, which tells a reader nothing
@@ -159,7 +163,7 @@ func (r *receive) kind() string {
 	return WaitReceive
 }
 
-// callee is the process whose reply r waits for, as far as it is known.
+// callee returns the process whose reply r waits for, as far as it is known.
 func (r *receive) callee() (name vni.Name, at vni.Address) {
 	switch {
 	case r.call.dest != nil:
@@ -170,15 +174,17 @@ func (r *receive) callee() (name vni.Name, at vni.Address) {
 	return vni.Name{}, vni.Address{}
 }
 
-var sendKinds = [...]string{kindMessage: WaitSend, kindPut: WaitPut, kindGet: WaitGet, kindResolve: WaitName, kindRun: WaitSend,
-	kindDatagram: WaitSend, kindMulticast: WaitMulticast, kindProgram: WaitProgram}
+var sendKinds = [...]string{kindMessage: WaitSend, kindPut: WaitPut, kindGet: WaitGet, kindResolve: WaitName,
+	kindRun: WaitSend, kindDatagram: WaitSend, kindMulticast: WaitMulticast, kindProgram: WaitProgram}
 
-var sendReasons = [...]string{sendUnresolved: WhyName, sendQueued: WhyOrder, sendReady: WhyTurn, sendBlocked: WhyLink, sendCredit: WhyRoom,
-	sendRoom: WhyRoom, sendPermission: WhyPermission, sendLocal: WhyPermission, sendPosted: WhyAcknowledge, sendCopies: WhyCopies, sendUnjudged: WhyGuard, sendDelayed: WhyGuard}
+var sendReasons = [...]string{sendUnresolved: WhyName, sendQueued: WhyOrder, sendReady: WhyTurn,
+	sendBlocked: WhyLink, sendCredit: WhyRoom, sendRoom: WhyRoom, sendPermission: WhyPermission,
+	sendLocal: WhyPermission, sendPosted: WhyAcknowledge, sendCopies: WhyCopies, sendUnjudged: WhyGuard, sendDelayed: WhyGuard}
 
 // sendWait describes a send of a context.
 func (e *Engine) sendWait(s *send) Wait {
-	w := Wait{What: sendKinds[s.kind], Why: sendReasons[s.state], Peer: s.name, Tag: s.env.Tag, Bytes: s.frag.Length, For: e.now.Sub(s.since)}
+	w := Wait{What: sendKinds[s.kind], Why: sendReasons[s.state], Peer: s.name, Tag: s.env.Tag,
+		Bytes: s.frag.Length, For: e.now.Sub(s.since)}
 	if s.kind == kindMessage && s.env.Flags&wire.FlagReply != 0 {
 		w.What, w.Tag = WaitAnswer, 0
 	}
@@ -201,7 +207,8 @@ func (e *Engine) sendWait(s *send) Wait {
 	return w
 }
 
-// completePeer finds the address of a name, or the name at an address, and whether its NIC answers.
+// completePeer fills in the address of a name, or the name at an address, and whether its NIC
+// answers.
 func (e *Engine) completePeer(w *Wait) {
 	n := e.names.At(w.At)
 	if w.At == (vni.Address{}) && !w.Peer.IsZero() {

@@ -10,19 +10,20 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// publishEvery is how often a busy engine copies its counts to the counters page. Counting in its own memory and copying
-// now and then costs the data path nothing.
+// publishEvery is how often a busy engine copies its counts to the counters page. To count in its
+// own memory and to copy now and then costs the data path nothing.
 const publishEvery = time.Millisecond
 
-// publisher says when counts are copied.
+// publisher holds when counts are copied.
 type publisher struct {
-	changed bool       // the counts have, since they were copied
-	next    clock.Time // not before
-	rel     rel.Stats  // what of rel's statistics is in the counts
+	changed bool       // the counts have changed since they were copied
+	next    clock.Time // earliest time of the next copy
+	rel     rel.Stats  // rel's statistics that are already in the counts
 }
 
-// publish copies the counts to the page that tools map (decision 17), if it is time to. It returns when it will be. work is what a poll has
-// done: after an idle one the counts are as they were.
+// publish copies the counts to the page that tools map (decision 17), if it is time. It returns
+// when it will be time, or Never. work is what a poll has done: after an idle poll the counts have
+// not changed.
 func (e *Engine) publish(work int) clock.Time {
 	if e.cfg.Counters == (vni.CounterPage{}) {
 		return clock.Never
@@ -42,7 +43,7 @@ func (e *Engine) publish(work int) clock.Time {
 	return clock.Never
 }
 
-// collect brings the counts of the parts together.
+// collect updates the counts that come from the link, rel and the other parts.
 func (e *Engine) collect() {
 	var l link.Counters
 	e.cfg.Link.Counters(&l)
@@ -51,7 +52,8 @@ func (e *Engine) collect() {
 	c[vni.LinkBytesIn], c[vni.LinkBytesOut] = l.BytesIn, l.BytesOut
 	c[vni.LinkSystemCalls] = l.SystemCalls
 	c[vni.LinkDroppedIn], c[vni.LinkDroppedOut] = l.DroppedIn, l.DroppedOut
-	c[vni.LinkFramesBatched], c[vni.LinkFramesCopied], c[vni.LinkECNMarked] = l.FramesBatched, l.FramesCopied, l.ECNMarked
+	c[vni.LinkFramesBatched], c[vni.LinkFramesCopied], c[vni.LinkECNMarked] = l.FramesBatched, l.FramesCopied,
+		l.ECNMarked
 	c[vni.LinkCaptureMissed] = l.CaptureMissed
 	e.collectRel()
 	c[vni.NICStraightSends] = e.directSends()
@@ -65,17 +67,18 @@ func (e *Engine) collect() {
 	c[vni.NICTransitBytesNow] = uint64(e.transit.inUse)
 }
 
-// Count returns a counter as it stands now.
+// Count returns the present value of a counter.
 func (e *Engine) Count(c vni.Counter) uint64 {
 	e.begin()
 	e.collect()
 	return e.counts[c]
 }
 
-// callToken is the bit by which a process marks the token of a message that it awaits a reply to.
+// callToken is the bit by which a process marks the token of a call, a message for which it awaits
+// a reply.
 const callToken = 1 << 31
 
-// tokenCounts is how many counts a token has between that bit and the number of its send.
+// tokenCounts is the number of counts between that bit of a token and the number of its send.
 const tokenCounts = callToken>>16 - 1
 
 // countSend counts an ended send.
@@ -115,11 +118,12 @@ func (e *Engine) countSent(p *process, messages, bytes uint64) {
 	e.counts[vni.NICBytesSent] += bytes
 }
 
-// countSegment counts bytes that were copied into a segment, from which they are copied into its frame.
+// countSegment counts bytes that are copied into a segment, and from there into its frame.
 func (e *Engine) countSegment(bytes uint64) { e.counts[vni.NICCopiedOut] += 2 * bytes }
 
-// Quiet reports whether everything that processes have handed over has been acknowledged.
+// Quiet reports whether everything that processes have sent has been acknowledged.
 func (e *Engine) Quiet() bool {
 	e.begin()
-	return e.turns.ready.n == 0 && e.turns.crowded.n == 0 && e.relays.Quiet() && e.programs.Quiet() && e.groups.Quiet() && e.rel.Quiet()
+	return e.turns.ready.n == 0 && e.turns.crowded.n == 0 && e.relays.Quiet() && e.programs.Quiet() &&
+		e.groups.Quiet() && e.rel.Quiet()
 }

@@ -14,7 +14,7 @@ var (
 	errNoMemory   = errors.New("nic: the process has as many bytes in rings as it may")
 )
 
-// statusOf is what a process is told of an operation whose arguments are wrong.
+// statusOf returns the status of an operation whose arguments are wrong.
 func statusOf(err error) vni.Status {
 	switch {
 	case errors.Is(err, errBadRegion):
@@ -27,7 +27,8 @@ func statusOf(err error) vni.Status {
 	return vni.StatusBadArgument
 }
 
-// refusals has what a process is told of an operation that its destination refused for a reason, and what counts the refusals.
+// refusals holds, for each reason of a refusal, the status of the refused operation, and the
+// counter of such refusals.
 var refusals = [...]struct {
 	status  vni.Status
 	counter vni.Counter
@@ -43,7 +44,8 @@ var refusals = [...]struct {
 	wire.ReasonNoReceiver:      {vni.StatusNoReceiver, vni.NICRefusedNoReceiver},
 }
 
-// statusOfReason is what a process is told of an operation that its destination refused, for whatever reason the peer names.
+// statusOfReason returns the status of an operation that its destination refused for a reason,
+// which may be unknown.
 func statusOfReason(why wire.Reason) vni.Status {
 	if int(why) < len(refusals) {
 		return refusals[why].status
@@ -51,17 +53,18 @@ func statusOfReason(why wire.Reason) vni.Status {
 	return vni.StatusCancelled
 }
 
-// sessionEnd is what the end of a session means, or of the attempt at one: silence, another life, and an orderly end are told apart.
+// sessionEnd describes the end of a session, or of the attempt at one. It distinguishes silence,
+// another life of the NIC, and an orderly end.
 type sessionEnd struct {
-	status  vni.Status // of the operations that the peer leaves undone
-	event   uint32     // that processes are told of
+	status  vni.Status // of the operations that the peer has not finished
+	event   uint32     // event that processes get
 	counter vni.Counter
 }
 
-// sessionEndOf is the one for a reason of rel's.
+// sessionEndOf returns the session end for a reason that rel gives.
 func sessionEndOf(why error) sessionEnd {
 	switch {
-	case errors.Is(why, rel.ErrRestarted): // with its NIC, the process has gone
+	case errors.Is(why, rel.ErrRestarted): // the process has gone with its NIC
 		return sessionEnd{vni.StatusProcessGone, vni.EventRestarted, vni.RelDownRestarted}
 	case errors.Is(why, rel.ErrGoodbye):
 		return sessionEnd{vni.StatusProcessGone, vni.EventClosed, vni.RelDownGoodbye}

@@ -12,27 +12,29 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Straight is the straight way of one process into the engine (USNIC-28, USNIC-38; vni.Straight says what it is). It
-// goes where a command would go, by the same tables and with the same judgement, or not at all: it refuses whatever would
-// have to wait. So order, credit, accounts and the peer's view are those of the command queue.
+// Straight is the straight way of one process into the engine (USNIC-28, USNIC-38; vni.Straight
+// describes it). A call does what a command would do, with the same tables and the same checks, or
+// nothing: it refuses everything that would have to wait. So order, credit, accounts and the
+// peer's view are those of the command queue.
 //
 // It belongs to the goroutine that has the engine, as Poll does.
 type Straight struct {
 	e       *Engine
 	p       *process
 	clock   func() clock.Time
-	ep      *rel.Endpoint // of the Send that is open,
-	as      rel.As        // which leaves so
+	ep      *rel.Endpoint // of the open Send
+	as      rel.As        // how the open Send leaves
 	closing bool
 	idle    atomic.Bool          // closing, and every receive is finished
-	awaited awaited              // what Meet takes
-	answer  *vni.StraightReceive // if it is a call: takes the reply
-	call    leftCall             // and what the reply's receive is to know of it
-	kept    *keptSend            // the Send that is open, if it is one of several frames
+	awaited awaited              // the message that Meet takes
+	answer  *vni.StraightReceive // of the open Send if it is a call: takes the reply
+	call    leftCall             // what the receive of the reply must know of the call
+	kept    *keptSend            // the open Send, if it has several frames
 }
 
-// Straight returns the straight way of the process at slot; nil if there is no such process. now is read where the time since
-// the last Poll may matter, and no more often, since that takes a tenth of the whole way.
+// Straight returns the straight way of the process at slot, or nil if there is no such process.
+// now is read only if the time since the last Poll may matter, since a read takes a tenth of the
+// whole way.
 func (e *Engine) Straight(slot uint16, gen uint32, now func() clock.Time) *Straight {
 	e.begin()
 	p := e.process(slot)
@@ -45,32 +47,36 @@ func (e *Engine) Straight(slot uint16, gen uint32, now func() clock.Time) *Strai
 	return p.straight
 }
 
-// Behind reports whether commands stand before whatever comes now, so that a poll may make it possible.
+// Behind reports whether commands wait before the next call, so that a poll may make the call
+// possible.
 func (s *Straight) Behind() bool { return s.p.vni.Pending() && s.p.served() && !s.closing }
 
-// usable reports whether the process is served and no command of its stands before what comes now.
+// usable reports whether the process is served and none of its commands waits before the next
+// call.
 func (s *Straight) usable() bool {
 	first := !s.p.vni.Pending() || s.e.cfg.Defect == mutate.StraightOvertakes
 	return first && !s.closing && !s.e.closed && s.p.served()
 }
 
-// ready is usable, where it may matter what has been met before.
+// ready is usable, for calls to which a message that was met before may matter.
 func (s *Straight) ready() bool {
 	s.e.begin()
 	return s.usable()
 }
 
-// Send returns room for the payload of a message that may leave now: its receiver is known and the pair open, nothing to
-// the same receiver waits, there is credit, and it fits into a segment, or into a frame of a link that needs none kept, or is copied to be sent in
-// several (kept.go). Otherwise nil. Sent must follow.
+// Send returns room for the payload of a message that may leave now. Its receiver must be known,
+// the pair open, no message to the same receiver waiting, and there must be credit. The message
+// fits a segment, or a frame of a link that needs none kept, or is copied to be sent in several
+// frames (kept.go). Otherwise Send returns nil. Sent must follow.
 func (s *Straight) Send(m *vni.StraightSend) []byte {
 	d := s.mayLeave(m, m.Len)
-	if d == nil || m.Reply && s.p.givenUp > 0 && s.e.callerGaveUp(s.p, d, m.Tag) { // the command says so
+	// The command reports it.
+	if d == nil || m.Reply && s.p.givenUp > 0 && s.e.callerGaveUp(s.p, d, m.Tag) {
 		return nil
 	}
 	ways := rel.AsPart
 	switch {
-	case m.Len > limits.CopiedMessage: // the segment's copy would cost more than to wait does
+	case m.Len > limits.CopiedMessage: // the copy into a segment would cost more than the wait
 		ways = rel.AsFrame
 	case !m.Hold && wire.SpaceFor(m.Len) == wire.Command:
 		ways |= rel.AsFrame | rel.AsSingle
@@ -79,7 +85,9 @@ func (s *Straight) Send(m *vni.StraightSend) []byte {
 	}
 	b := s.begin(d, wire.SpaceFor(m.Len), wire.FragLen+m.Len, ways)
 	if b == nil {
-		if m.Hold { // its caller goes on as it is, and its memory is free in time: a copy would cost more than it brings
+		// Its caller does not wait, and its memory is free in time: a copy would cost more than it
+		// saves.
+		if m.Hold {
 			return nil
 		}
 		return s.keep(m, d, WayKept)
@@ -93,7 +101,7 @@ func (s *Straight) Send(m *vni.StraightSend) []byte {
 	return b[wire.FragLen:]
 }
 
-// called puts into the envelope of a call, or of a reply, what says so.
+// called marks the envelope of a call, or of a reply, as such.
 func (s *Straight) called(m *vni.StraightSend, d *dest, env *wire.Envelope) {
 	if m.Reply {
 		env.Flags = wire.FlagReply
@@ -105,14 +113,16 @@ func (s *Straight) called(m *vni.StraightSend, d *dest, env *wire.Envelope) {
 	s.e.counts[vni.NICCalls]++
 }
 
-// begin is room for a record of n bytes to d in one of several ways, nil if it has to wait; end must follow.
+// begin returns room for a record of n bytes to d in one of several ways, or nil if it has to
+// wait. end must follow.
 func (s *Straight) begin(d *dest, space wire.Space, n int, ways rel.As) (b []byte) {
 	s.ep = d.peer.ep
 	b, s.as = s.ep.Begin(space, n, ways, &s.p.rooms, s.e.out)
 	return b
 }
 
-// end ends what begin has begun, and returns when rel must be polled at the latest. What is in a segment stays there if hold.
+// end ends what begin has begun. It returns the latest time of rel's next poll. If hold, data in a
+// segment stays there.
 func (s *Straight) end(hold bool) (next clock.Time) {
 	if s.kept != nil {
 		return s.endKept(hold)
@@ -121,7 +131,7 @@ func (s *Straight) end(hold bool) (next clock.Time) {
 	return next
 }
 
-// mayLeave finds the destination of a message if one of n bytes may leave now; nil if it may not.
+// mayLeave returns the destination of a message if one of n bytes may leave now, else nil.
 func (s *Straight) mayLeave(m *vni.StraightSend, n int) *dest {
 	if n > limits.StagedMessage || !s.ready() || s.p.guardOut != nil { // a guard judges commands
 		return nil
@@ -132,10 +142,10 @@ func (s *Straight) mayLeave(m *vni.StraightSend, n int) *dest {
 	return nil
 }
 
-// readClock brings the engine's time up to date: the last Poll may be long ago.
+// readClock updates the engine's time: the last Poll may be long ago.
 func (s *Straight) readClock() { s.e.now = max(s.e.now, s.clock()) }
 
-// dest finds the destination of a message; nil if a command has to find out.
+// dest returns the destination of a message, or nil if a command has to find it.
 func (s *Straight) dest(m *vni.StraightSend) *dest {
 	if m.NIC == 0 {
 		return s.named(&m.To, m.Gen)
@@ -143,9 +153,10 @@ func (s *Straight) dest(m *vni.StraightSend) *dest {
 	return s.p.destAt(vni.Address{NIC: m.NIC, Slot: m.Slot, Gen: m.Gen})
 }
 
-// named finds a process by its name, and by its generation unless that is 0.
+// named returns the destination of a process by its name, and by its generation unless that is 0.
 func (s *Straight) named(to *vni.Name, gen uint32) *dest {
-	if s.e.names.Changed() && s.e.waiting.n > 0 { // for a name that the tables have just brought, perhaps this one
+	// Sends wait for a name that the tables have just brought, perhaps this one.
+	if s.e.names.Changed() && s.e.waiting.n > 0 {
 		return nil
 	}
 	n := s.e.names.Find(to)
@@ -155,12 +166,14 @@ func (s *Straight) named(to *vni.Name, gen uint32) *dest {
 	return s.p.destAt(n.Address)
 }
 
-// Sent lets the message of Send leave at once, with all that was held before it, and returns when the engine must be polled
-// at the latest.
+// Sent lets the message of Send leave at once, with all messages that were held before it. It
+// returns the latest time of the next poll.
 func (s *Straight) Sent() (next clock.Time) {
 	e := s.e
 	next = s.end(false)
-	if w := s.answer; w != nil { // the call is on its way, and no frame is taken in before the caller has let the engine go
+	// The call is on its way, and no frame is taken in before the caller has given the engine
+	// back.
+	if w := s.answer; w != nil {
 		s.answer = nil
 		e.ways[WayCalled]++
 		if r := s.enter(w); r.wanted == w { // else it has ended already
@@ -178,14 +191,15 @@ func (s *Straight) Sent() (next clock.Time) {
 	return next
 }
 
-// Hold leaves the message of Send to the next Sent or Poll, and reports whether there are as many by now as are worth
-// a frame of their own, so that it is time for Sent.
+// Hold leaves the message of Send to the next Sent or Poll. It reports whether enough messages are
+// held to be worth a frame of their own, so that it is time for Sent.
 func (s *Straight) Hold() (enough bool) {
 	s.end(true)
 	return s.as == rel.AsPart && s.hold(1)
 }
 
-// Flush has the datagrams leave that wait for the next poll, and reports whether nothing else does.
+// Flush sends the datagrams that wait for the next poll. It reports whether nothing else waits for
+// it.
 func (s *Straight) Flush() (all bool) {
 	e := s.e
 	e.begin()
@@ -197,7 +211,7 @@ func (s *Straight) Flush() (all bool) {
 	return e.holding.n == 0 && !s.Behind() && !e.unfinished() && e.rel.Idle()
 }
 
-// hold counts so many messages more that wait in segments.
+// hold counts n more messages that wait in segments. It reports whether that is enough.
 func (s *Straight) hold(n int) (enough bool) {
 	h := &s.e.holding
 	h.n, h.at = h.n+n, s.e.now
@@ -207,16 +221,17 @@ func (s *Straight) hold(n int) (enough bool) {
 	return h.n >= limits.HeldMessages
 }
 
-// holding is the messages that wait in open segments until there are more of them.
+// holding counts the messages that wait in open segments until there are more of them.
 type holding struct {
 	n  int
-	at clock.Time // when the last one began to; 0: none has
+	at clock.Time // when the last message was held; 0: never
 }
 
-// heldLong is for how long after a message was held the engine wants to be looked at often: a caller that holds one holds more.
+// heldLong is for how long after a message was held the engine must be polled often: a caller that
+// holds one message holds more.
 const heldLong = 2 * time.Millisecond
 
-// end notes that all that were held leave now, and returns how many they are.
+// end notes that all held messages leave now. It returns their number.
 func (h *holding) end() (held int) {
 	held, h.n = h.n, 0
 	return held
@@ -227,8 +242,8 @@ func (h *holding) recent(now clock.Time) bool {
 	return h.n > 0 || h.at != 0 && now.Sub(h.at) < heldLong
 }
 
-// Receive posts a receive, as a command would (QNIX-45), and returns when the engine must be polled at the latest. ok is
-// false if it cannot now.
+// Receive posts a receive, as a command would (QNIX-45). It returns the latest time of the next
+// poll. ok is false if the receive cannot be posted now.
 func (s *Straight) Receive(w *vni.StraightReceive) (next clock.Time, ok bool) {
 	if !s.ready() {
 		return clock.Never, false
@@ -240,13 +255,15 @@ func (s *Straight) Receive(w *vni.StraightReceive) (next clock.Time, ok bool) {
 	return s.lookAgain(), true
 }
 
-// lookAgain is when the engine must be polled though nothing comes for a receive: its sender may have gone, or be silent.
+// lookAgain returns when the engine must be polled even if nothing arrives for a receive: its
+// sender may have gone, or be silent.
 func (s *Straight) lookAgain() clock.Time {
 	e := s.e
 	return clock.Min(e.expiry.next, e.now.Add(e.cfg.ProbeEvery))
 }
 
-// enter posts a receive. Its entry may be another's when it returns, if it has ended already.
+// enter posts a receive. If the receive has already ended when enter returns, its entry may be in
+// other use.
 func (s *Straight) enter(w *vni.StraightReceive) *receive {
 	e, p := s.e, s.p
 	r := p.takeStraight()
@@ -268,7 +285,8 @@ func (s *Straight) enter(w *vni.StraightReceive) *receive {
 		e.postDatagram(r)
 		return r
 	}
-	if p.stray.n+p.unstaged.n > 0 { // it may meet one, and much may follow from that
+	// It may meet one of these messages, which can cause much other work.
+	if p.stray.n+p.unstaged.n > 0 {
 		s.readClock()
 	}
 	e.enterReceive(r)
@@ -286,7 +304,7 @@ func (s *Straight) Cancel(now clock.Time, w *vni.StraightReceive) {
 	s.e.cancelReceive(r)
 }
 
-// Close refuses everything from now on, and withdraws what is posted.
+// Close makes all later calls fail, and withdraws the posted receives.
 func (s *Straight) Close(now clock.Time) {
 	s.e.beginAt(now)
 	s.closing = true
@@ -298,10 +316,12 @@ func (s *Straight) Close(now clock.Time) {
 	s.idle.Store(s.p.spareStraights.InUse() == 0)
 }
 
-// Idle reports, after Close, whether no receive is posted or on its way any more. It may be asked at any time, by any goroutine.
+// Idle reports, after Close, whether no receive is posted or about to finish. Any goroutine may
+// call it at any time.
 func (s *Straight) Idle() bool { return s.idle.Load() }
 
-// finishStraight tells a process of the end of a receive. One that is served no more hears nothing: its memory says so.
+// finishStraight tells a process of the end of a receive. A process that is no longer served is
+// not told: its memory says so.
 func (e *Engine) finishStraight(r *receive, c *vni.Completion) {
 	p, w := r.p, r.wanted
 	r.wanted, w.Entry = nil, nil
@@ -313,17 +333,17 @@ func (e *Engine) finishStraight(r *receive, c *vni.Completion) {
 		return
 	}
 	p.ended(c.Status)
-	if c != &w.Result { // where completeReceive has put it
+	if c != &w.Result { // completeReceive has written it there
 		w.Result = *c
 	}
 	e.early.served = e.early.served || w.Takes != vni.TakesDatagram
-	w.Finish() // it is the process's again
+	w.Finish() // the receive is the process's again
 	if p.wakeUp != nil {
 		e.ring(p)
 	}
 }
 
-// takeStraight takes an entry of the receive table for a receive that has no context.
+// takeStraight returns an entry of the receive table for a receive without a context.
 func (p *process) takeStraight() *receive {
 	r := p.spareStraights.Take()
 	if r.p == nil {
@@ -333,7 +353,8 @@ func (p *process) takeStraight() *receive {
 	return r
 }
 
-// receives are all entries of the receive table that may be in use: those of the contexts, and the straight ones.
+// receives visits all entries of the receive table that may be in use: those of the contexts, and
+// the straight ones.
 func (p *process) receives(yield func(*receive) bool) {
 	for i := range p.recvs {
 		if !yield(&p.recvs[i]) {

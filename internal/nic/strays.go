@@ -6,10 +6,11 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// strays are the second half of a receive table: messages without a receive, oldest first. A sender that floods a
-// process with small ones fills its staging with tens of thousands, and each of its receives would go through all of them, in
-// the NIC's time and so in that of all. So many are indexed: by sender and tag, by sender and port, by tag, by port, each pile oldest first.
-// Few are searched faster as they are.
+// strays is the second half of a receive table: messages without a receive, oldest first. A sender
+// that floods a process with small messages fills its staging with tens of thousands. Each receive
+// of the process would search all of them, and the NIC's time would be lost to all processes. So
+// when there are many, they are indexed: by sender and tag, by sender and port, by tag, and by
+// port, each pile oldest first. A few are searched faster without an index.
 //
 //	receive     from a process             from any
 //	one tag     pile of sender and tag     pile of the tag
@@ -20,7 +21,8 @@ type strays struct {
 	lists freelist.List[list[inbound]] // of piles
 }
 
-// pileKey names a pile. A pile of whatever sender's has no name; of that of a port tag is the port alone.
+// pileKey identifies a pile. A pile of all senders has no name. A pile of a port has the port
+// alone as its tag.
 type pileKey struct {
 	name vni.Name
 	tag  uint64
@@ -37,10 +39,10 @@ const (
 	pileKinds
 )
 
-// named reports whether the piles of a kind are of one sender each.
+// named reports whether each pile of this kind belongs to one sender.
 func (by pileKind) named() bool { return by == byBoth || by == bySender }
 
-// tag is what of a tag the piles of a kind have in common.
+// tag returns the part of a tag that all messages of a pile of this kind share.
 func (by pileKind) tag(tag uint64) uint64 {
 	if by == byBoth || by == byTag {
 		return tag
@@ -55,7 +57,7 @@ func keyOf(by pileKind, name vni.Name, tag uint64) pileKey {
 	return pileKey{name, by.tag(tag), by}
 }
 
-// add puts a message behind all others.
+// add puts a message at the end.
 func (s *strays) add(inb *inbound) {
 	s.pushBack(&inb.node)
 	switch {
@@ -69,7 +71,8 @@ func (s *strays) add(inb *inbound) {
 	}
 }
 
-// pile puts a message on its piles. Those of a flood are mostly the ones of the message before it.
+// pile puts a message on its piles. In a flood, these are most often those of the message before
+// it.
 func (s *strays) pile(inb *inbound) {
 	var before *inbound
 	if n := inb.node.prev; n != nil && n.v.piled() {
@@ -94,7 +97,7 @@ func (s *strays) pile(inb *inbound) {
 // piled reports whether a message is on piles.
 func (inb *inbound) piled() bool { return inb.piles[byBoth].in != nil }
 
-// remove takes a message out.
+// remove removes a message.
 func (s *strays) remove(inb *inbound) {
 	inb.node.remove()
 	if inb.piled() {
@@ -108,7 +111,8 @@ func (s *strays) remove(inb *inbound) {
 		}
 	}
 	if s.n == 0 {
-		s.piles, s.lists = nil, freelist.List[list[inbound]]{} // a flood's memory goes with it
+		// A flood's memory is freed with its last message.
+		s.piles, s.lists = nil, freelist.List[list[inbound]]{}
 	}
 }
 
@@ -117,7 +121,8 @@ func (s *strays) find(e *Engine, r *receive) *inbound {
 	if r.reply { // replies without a receive are not kept
 		return nil
 	}
-	if s.head != nil && r.takes(s.head.v) { // a process that falls behind takes them in their order
+	// A process that falls behind takes the messages in their order.
+	if s.head != nil && r.takes(s.head.v) {
 		return s.head.v
 	}
 	among := &s.list
@@ -134,7 +139,8 @@ func (s *strays) find(e *Engine, r *receive) *inbound {
 	return nil
 }
 
-// key names the pile in which all is that a receive wants. There is none if little is there.
+// key returns the key of the pile that holds all messages that a receive wants. ok is false if
+// there is no index, or no such pile.
 func (s *strays) key(e *Engine, r *receive) (k pileKey, ok bool) {
 	name := r.sender
 	if r.exact {

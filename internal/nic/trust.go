@@ -9,10 +9,10 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// wallSeconds is the time of day, in Unix seconds.
+// wallSeconds returns the time of day in Unix seconds.
 func (e *Engine) wallSeconds(now clock.Time) int64 { return e.cfg.WallSeconds(now) }
 
-// Vouch says whether a NIC is believed its id (rel.Handler).
+// Vouch returns nil if a NIC has proved its id, else the reason why not (rel.Handler).
 func (h *handler) Vouch(now clock.Time, nic uint64, from link.Addr, key trust.PublicKey, certificate []byte) error {
 	_, err := h.cfg.Trust.Check(nicid.ID(nic), key, certificate, h.engine().wallSeconds(now))
 	if err != nil {
@@ -33,7 +33,7 @@ func (e *Engine) PlainPrograms() bool {
 	return e.cfg.Security == nil || e.cfg.Security.PlainResident
 }
 
-// provedBy is what a peer has proved in the session that opens.
+// provedBy returns what a peer has proved in the session that opens.
 func (e *Engine) provedBy(ep *rel.Endpoint) trust.Peer {
 	key, certificate, ok := ep.Key()
 	if !ok || e.cfg.Trust == nil {
@@ -46,9 +46,9 @@ func (e *Engine) provedBy(ep *rel.Endpoint) trust.Peer {
 	return peer
 }
 
-// Allows reports whether a NIC has a role here, for a user of its own that it names. NICs of a
-// private link have all roles. On another plain link no NIC has proved anything, and has the role
-// observe alone: whoever reaches such a link sees everything in any case.
+// Allows reports whether a NIC has a role here, for one of its users that it names. NICs of a
+// private link have all roles. On another plain link no NIC has proved anything, and every NIC has
+// only the role observe: anyone who reaches such a link sees everything in any case.
 func (e *Engine) Allows(nic uint64, role trust.Role, user string) bool {
 	e.begin()
 	pr := e.peerOf(nic)
@@ -96,9 +96,9 @@ func (e *Engine) Bind(nic uint64, key trust.PublicKey) error {
 	return nil
 }
 
-// belief is Config.Belief with the defaults of a sealed link: the peers are proven holders of the
-// fabric key, so they vouch for nodes, and their certificates say which names their processes may
-// have.
+// belief returns Config.Belief with the defaults of a sealed link: the peers are proven holders of
+// the fabric key, so they vouch for nodes, and their certificates say which names their processes
+// may have.
 func (e *Engine) belief() Belief {
 	b := e.cfg.Belief
 	if e.cfg.Security != nil {

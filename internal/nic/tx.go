@@ -8,7 +8,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// turn moves one packet of a send, or finds out what it has to wait for. Of pieces it moves as many as most, and returns how many.
+// turn moves one packet of a send, or finds out what the send has to wait for. It moves up to most
+// pieces of a fragment, and returns the number of packets.
 func (e *Engine) turn(s *send, most int) (packets int) {
 	switch {
 	case s.frag.HeaderLen > 0:
@@ -35,7 +36,7 @@ func (e *Engine) turn(s *send, most int) (packets int) {
 // block parks a send until its peer can take more.
 func (e *Engine) block(s *send) { s.wait(sendBlocked, &s.dest.peer.blocked) }
 
-// sendEnvelope lets a message leave if no older one has its turn first that has waited for credit.
+// sendEnvelope sends a message, unless an older one that has waited for credit has its turn first.
 func (e *Engine) sendEnvelope(s *send) {
 	if s.env.Flags&wire.FlagReply != 0 && s.p.givenUp > 0 && e.callerGaveUp(s.p, s.dest, s.env.Tag) {
 		e.refuseReply(s)
@@ -53,7 +54,8 @@ func (e *Engine) sendEnvelope(s *send) {
 	}
 }
 
-// tryEnvelope lets a message leave, on credit if it is short and there is some, else by asking for permission.
+// tryEnvelope sends a message on credit if it is short and there is credit; else it asks for
+// permission.
 func (e *Engine) tryEnvelope(s *send) {
 	d := s.dest
 	if !s.again {
@@ -64,15 +66,16 @@ func (e *Engine) tryEnvelope(s *send) {
 		}
 	}
 	space := wire.SpaceFor(int(s.frag.Length))
-	if n := wire.FragLen + int(s.frag.Length); s.frag.Length <= limits.CopiedMessage && n <= d.peer.ep.MaxRecord(space) {
+	if n := wire.FragLen + int(s.frag.Length); s.frag.Length <= limits.CopiedMessage &&
+		n <= d.peer.ep.MaxRecord(space) {
 		e.sendFrag(s, space, n)
 		return
 	}
 	e.sendEager(s)
 }
 
-// sendFrag writes a short message of n bytes, header included, straight into a segment (USNIC-22, USNIC-29): its memory
-// is free at once.
+// sendFrag writes a short message of n bytes, header included, straight into a segment (USNIC-22,
+// USNIC-29): its memory is free at once.
 func (e *Engine) sendFrag(s *send, space wire.Space, n int) {
 	d := s.dest
 	b := d.peer.ep.Reserve(e.now, space, n)
@@ -100,7 +103,8 @@ func (e *Engine) leftOnCredit(s *send) {
 	e.enveloped(s)
 }
 
-// sendEager begins a message that goes without permission in several pieces, or in one that is too long to copy.
+// sendEager starts a message that leaves without permission in several pieces, or in one that is
+// too long to copy.
 func (e *Engine) sendEager(s *send) {
 	if !e.takeFragment(s) {
 		return
@@ -109,7 +113,8 @@ func (e *Engine) sendEager(s *send) {
 	s.frag.Type, s.frag.HeaderLen, s.frag.Limit = wire.TypeEager, wire.EagerLen, s.frag.Length
 	ep := s.dest.peer.ep
 	s.frag.Piece = ep.EvenPieceLen(wire.TypeEager, int(s.frag.Length))
-	s.frag.Confirm = !s.accept && s.frag.Length > uint64(ep.PieceLen(wire.TypeEager)) // in one frame it comes whole, or not at all
+	// In one frame it arrives whole or not at all.
+	s.frag.Confirm = !s.accept && s.frag.Length > uint64(ep.PieceLen(wire.TypeEager))
 	s.longBegins()
 	e.leftOnCredit(s)
 	e.postPiece(s, 1)
@@ -139,7 +144,8 @@ func (e *Engine) sendRequest(s *send) {
 	e.awaitPermission(s)
 }
 
-// awaitCredit parks a send until there is credit, or room for a request: one that has waited before in front of the others.
+// awaitCredit parks a send until there is credit, or room for a request. A send that has waited
+// before goes to the front.
 func (e *Engine) awaitCredit(s *send) {
 	e.counts[vni.NICRequestsHeld]++
 	s.p.account.Held++
@@ -172,7 +178,8 @@ func (e *Engine) takeFragment(s *send) bool {
 	return true
 }
 
-// beginFragment gives a send a fragment id and returns room for the record of n bytes that tells its peer of it; nil if the send has to wait.
+// beginFragment gives a send a fragment id, and returns room for the record of n bytes that
+// announces it to its peer. It returns nil if the send has to wait.
 func (e *Engine) beginFragment(s *send, n int) []byte {
 	if !e.takeFragment(s) {
 		return nil
@@ -188,8 +195,8 @@ func (e *Engine) beginFragment(s *send, n int) []byte {
 	return b
 }
 
-// postPiece posts the next piece of a fragment that is under way (USNIC-23), or as many full ones as most, and returns how many: one, if
-// none could be.
+// postPiece posts the next piece of a started fragment (USNIC-23), or up to most full pieces. It
+// returns how many it posted, and 1 if it could post none.
 func (e *Engine) postPiece(s *send, most int) (packets int) {
 	f := &s.frag
 	pr := s.peer
@@ -221,13 +228,13 @@ func (e *Engine) settle(s *send) {
 		return
 	}
 	s.wait(sendPosted, nil)
-	if s.released && s.dest.peer != nil { // nothing but an Accept is awaited
+	if s.released && s.dest.peer != nil { // only an Accept is awaited
 		s.watch.On(s.dest.peer.ep)
 	}
 }
 
-// Released says that rel needs the memory of a fragment no more (USNIC-23): every piece is acknowledged, or the peer is
-// lost, in which case Down follows and ends the send.
+// Released says that rel no longer needs the memory of a fragment (USNIC-23): every piece is
+// acknowledged, or the peer is lost. In the latter case Down follows and ends the send.
 func (h *handler) Released(_ clock.Time, f *rel.Fragment) {
 	e := h.engine()
 	if k, ok := f.Owner.(*keptSend); ok {
@@ -235,14 +242,14 @@ func (h *handler) Released(_ clock.Time, f *rel.Fragment) {
 		return
 	}
 	s, ok := f.Owner.(*send)
-	if !ok || f.Err != nil || s.state == sendIdle { // its end was told when its peer went down
+	if !ok || f.Err != nil || s.state == sendIdle { // its end was reported when its peer went down
 		return
 	}
 	s.released = true
 	e.settle(s)
 }
 
-// Writable says that a peer which would take no more may do so again.
+// Writable says that a peer that could take no more can do so again.
 func (h *handler) Writable(_ clock.Time, ep *rel.Endpoint) {
 	e := h.engine()
 	if pr := peerWith(ep); pr != nil {
@@ -253,7 +260,8 @@ func (h *handler) Writable(_ clock.Time, ep *rel.Endpoint) {
 	}
 }
 
-// unblock lets every send that waits for a peer try again; those that fail come back in the same order.
+// unblock lets every send that waits for a peer try again. Those that fail return in the same
+// order.
 func (e *Engine) unblock(pr *peer) {
 	for n := pr.blocked.n; n > 0; n-- {
 		e.ready(pr.blocked.front())
@@ -267,7 +275,7 @@ func (e *Engine) unblockOne(pr *peer) {
 	}
 }
 
-// copyOut copies the parts of a message into one place.
+// copyOut copies the parts of a message to one place.
 func copyOut(to []byte, parts [][]byte) {
 	for _, b := range parts {
 		to = to[copy(to, b):]

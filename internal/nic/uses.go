@@ -2,7 +2,8 @@ package nic
 
 import "unsafe"
 
-// uses reports whether an operation of the process that the engine has taken up may still touch mem.
+// uses reports whether an operation of the process that the engine has started may still touch
+// mem.
 func (p *process) uses(mem []byte) bool {
 	for s := range p.underWay {
 		if overlaps(s.frag.Parts, mem) {
@@ -10,7 +11,8 @@ func (p *process) uses(mem []byte) bool {
 		}
 	}
 	for r := range p.receives {
-		if r.state != recvIdle && (overlaps(r.parts, mem) || r.ring != nil && overlaps([][]byte{r.ring.w.Memory()}, mem)) {
+		if r.state != recvIdle && (overlaps(r.parts, mem) || r.ring != nil &&
+			overlaps([][]byte{r.ring.w.Memory()}, mem)) {
 			return true
 		}
 	}
