@@ -13,7 +13,7 @@ import (
 // A program may guard what a process sends. It judges each message, datagram and PUT of the
 // process, and each message to a program, once before it leaves. It can delay or drop it.
 //
-//	first of its line ──► unjudged ── poll ──► guard ──┬─ passes ────────────────────► sets off: ready for its turns
+//	first of its line ──► unjudged ── poll ──► guard ──┬─ passes ────────────────────► sets off: takes turns
 //	                                                   ├─ passes later ─► delayed ──►─┘ when the time has come
 //	                                                   └─ drops ──────► ended: StatusRefused
 //

@@ -216,7 +216,8 @@ func New(cfg Config) (*Engine, error) {
 		Defect: cfg.Defect}, forPrograms{(*services)(e)})
 	e.names.Init(names.Config{
 		NIC: cfg.ID, Position: cfg.Position, Static: cfg.Static, Counts: e.counts, Defect: cfg.Defect,
-		Belief: e.belief(), UnreachableAfter: cfg.UnreachableAfter, FailureTimeout: cfg.FailureTimeout, ProbeEvery: cfg.ProbeEvery,
+		Belief: e.belief(), UnreachableAfter: cfg.UnreachableAfter,
+		FailureTimeout: cfg.FailureTimeout, ProbeEvery: cfg.ProbeEvery,
 	}, forNames{(*services)(e)})
 	e.procs.init(cfg.MaxProcesses, uint32(cfg.Secrets.Uint64(secret.Generation)))
 	e.caps = cfg.Link.Caps()

@@ -14,7 +14,7 @@ import (
 // flooded. To free them takes a tenth of a second, which other processes would lose. So each poll
 // drops a few.
 //
-//	served ── Delete_Process, or its name is refused ──► gone ── nothing is left ──► forgotten: its commands are answered
+//	served ── Delete_Process, or its name is refused ──► gone ── nothing is left ──► forgotten: answered
 //	          its operations end, what waits for it         │                  ▲
 //	          is told, its name vanishes from every NIC     └── DropsPerPoll ──┘
 //	                                                            ForgottenPerPoll

@@ -14,9 +14,9 @@ import (
 // may be lost. It has no number, takes no credit, and waits for nothing. Receives of datagrams are
 // posted, too, and matched by tag alone. A datagram that finds no receive is dropped.
 //
-//	SendDatagram ──► Endpoint.SendDatagram, or nothing if the pair is closed or too many wait: the send fails
-//	                        ═══► Letter ──► its process? ──► filter ──► a receive with the tag? ──► copied, completed
-//	                                            └─ no           └─ dropped   └─ no: counted, forgotten
+//	SendDatagram ──► Endpoint.SendDatagram; the send fails if the pair is closed or too many wait
+//	                        ═══► Letter ──► its process? ──► filter ──► receive with the tag? ──► copied, completed
+//	                                            └─ no           └─ dropped └─ no: counted, forgotten
 //
 // So unexpected datagrams need no memory, and expected ones arrive where the process wants them.
 // Pages of network memory travel in this way (HSN-1, HSN-24).

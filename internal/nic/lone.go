@@ -18,7 +18,7 @@ import (
 //	Expect: no receive is posted, no message is unexpected, and the last sender is known
 //	   │ a frame comes
 //	   ▼
-//	Meet: it is that message ──► from the ring to the caller's memory; it was never posted, and never queued
+//	Meet: it is that message ──► copied to the caller's memory; it was never posted or queued
 //	   │ it is anything else
 //	   ▼
 //	Receive, and a Poll, as usual

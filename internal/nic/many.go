@@ -11,7 +11,7 @@ import (
 // made once: which process they are for, whether it can be sent to, how much credit there is. A
 // single message would pass through Send.
 //
-//	messages ──┬─► batch: one channel, one room, one credit ──► a frame of a link that needs none kept; it leaves
+//	messages ──┬─► batch: one channel, one room, one credit ──► a frame, if the link needs none kept; it leaves
 //	           │                                           └──► a segment, held until there are enough
 //	           └─► one of several frames ──► a copy that the NIC keeps; its frames are held, too
 

@@ -18,7 +18,7 @@ import (
 //
 //	              short, on credit             has it
 //	receiver ──┬──────────────────► relayed ───────────────────────────┐
-//	           │                       │ missed: again, same number    ├─► ended; the last completes the command
+//	           │                       │ missed: again, same number    ├─► ended; the last ends the command
 //	           └──────────────────► its own copy ──────────────────────┘
 //	              else
 //

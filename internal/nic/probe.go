@@ -12,7 +12,7 @@ import (
 //
 //	Probe ──► one waits? ─yes─► told: sender, tag, length, and a ticket
 //	             │ no                          │
-//	             └─► in process.probes         └─► Receive with the ticket: that message and no other, or none
+//	             └─► in process.probes         └─► Receive with the ticket: that message or none
 //
 // The ticket is for a receive that needs memory for just that message. Another receive may have
 // taken the message meanwhile, or its sender may have withdrawn it. The receive then ends at once,

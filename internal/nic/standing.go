@@ -179,7 +179,8 @@ var sendKinds = [...]string{kindMessage: WaitSend, kindPut: WaitPut, kindGet: Wa
 
 var sendReasons = [...]string{sendUnresolved: WhyName, sendQueued: WhyOrder, sendReady: WhyTurn,
 	sendBlocked: WhyLink, sendCredit: WhyRoom, sendRoom: WhyRoom, sendPermission: WhyPermission,
-	sendLocal: WhyPermission, sendPosted: WhyAcknowledge, sendCopies: WhyCopies, sendUnjudged: WhyGuard, sendDelayed: WhyGuard}
+	sendLocal: WhyPermission, sendPosted: WhyAcknowledge, sendCopies: WhyCopies,
+	sendUnjudged: WhyGuard, sendDelayed: WhyGuard}
 
 // sendWait describes a send of a context.
 func (e *Engine) sendWait(s *send) Wait {
