@@ -7,7 +7,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// A GET of nothing asks whether a process lives. Its NIC answers without the process, and takes the question for no guess at a region.
+// A GET of no bytes asks whether a process lives. Its NIC answers without the process, and does
+// not count the question as a guess at a region.
 func TestANICVouchesForItsLivingProcessesAlone(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{Seed: 1, Loss: 0.1, Reorder: 0.2})
 	a, b, c := f.process(0, "a/0"), f.process(1, "b/0"), f.process(0, "c/0")

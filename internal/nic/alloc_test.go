@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// repost is tester.start and tester.recv without what they allocate themselves.
+// repost is tester.start and tester.recv without their own allocations.
 func (p *tester) repost(receive bool, c *vni.SendContext, r *vni.ReceiveContext, code vni.Code, parts [][]byte) int {
 	take := p.v.TakeSend
 	if receive {
@@ -51,7 +51,8 @@ func TestTheSteadyDataPathAllocatesNothing(t *testing.T) { // decision 16
 	places := []struct {
 		name string
 		nics int
-		bad  fault.Config // any fault config takes the claim Reliable from the link, so that rel runs in full
+		// Any fault config removes the property Reliable from the link, so that all of rel runs.
+		bad fault.Config
 	}{{"local", 1, fault.Config{}}, {"mem", 2, fault.Config{}}, {"lossy", 2, fault.Config{Seed: 1}}}
 	sizes := []struct {
 		name string
@@ -157,7 +158,7 @@ func TestAnIdlePollVisitsNoIdleProcess(t *testing.T) { // decision 11
 	if e.active.n != 1 || e.active.front().slot != 7 {
 		t.Error("the process that rang is not the one that is visited")
 	}
-	visits("one rang", 100, 100) // whatever the number of the others
+	visits("one rang", 100, 100) // no matter how many others there are
 	e.Ring(8)
 	visits("two rang", 100, 200)
 }

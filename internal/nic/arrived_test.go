@@ -8,15 +8,16 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// ways are all by which a message of a/0 comes to b/0, each for a length that takes it. send returns the context of a send that ends
-// with the outcome of the message, -1 if none does.
+// ways holds all the ways by which a message of a/0 reaches b/0, each with a length that takes it.
+// send returns the context of a send that ends with the outcome of the message, or -1 if there is
+// none.
 var ways = []struct {
 	name   string
 	length int
-	local  bool // the way leads within one NIC
-	remote bool // between two
+	local  bool // it works within one NIC
+	remote bool // it works between two NICs
 	send   func(f *fabric, a, b *rider, tag uint64, data []byte) (ctx int)
-	taken  vni.Counter // tells that the way was taken
+	taken  vni.Counter // it counts the messages of this way
 	at     int         // on this NIC: 0 a's, 1 b's
 }{
 	{"fragment", 100, false, true, byCommand, vni.RelFragSends, 0},
@@ -38,7 +39,8 @@ func byAccept(f *fabric, a, b *rider, tag uint64, data []byte) int {
 	return a.send(b.name.String(), tag, vni.WantAccept, data)
 }
 
-// byRelay is a multicast to b/0 and to two more, so that a tree is worth it. Its outcome is that of all.
+// byRelay sends a multicast to b/0 and to two more, so that a tree is worth it. Its outcome is
+// that of all.
 func byRelay(f *fabric, a, b *rider, tag uint64, data []byte) int {
 	m := a.multicast([]string{"b/0", "b/1", "b/2"}, tag, data)
 	a.finish(false, m)
@@ -47,7 +49,7 @@ func byRelay(f *fabric, a, b *rider, tag uint64, data []byte) int {
 
 func byCall(f *fabric, a, b *rider, tag uint64, data []byte) int {
 	if !a.ride(b.tester, tag, false, data) {
-		return a.send(b.name.String(), tag, 0, data) // on one NIC there is none
+		return a.send(b.name.String(), tag, 0, data) // on one NIC there is no straight way
 	}
 	return -1
 }
@@ -57,7 +59,8 @@ func byPost(f *fabric, a, b *rider, tag uint64, data []byte) int {
 	return -1
 }
 
-// waysTo is a fabric in which all ways lead from a/0, on the first NIC, to b/0, on the NIC that place is. A relay takes in the others.
+// waysTo makes a fabric in which all ways lead from a/0, on the first NIC, to b/0, on the NIC with
+// index place. A relay also serves the others.
 func waysTo(t *testing.T, promises bool, place int) (f *fabric, a, b *rider, others []*tester) {
 	t.Helper()
 	f = newFabricOf(t, 2, promises)
@@ -75,8 +78,9 @@ func waysTo(t *testing.T, promises bool, place int) (f *fabric, a, b *rider, oth
 	return f, a, b, others
 }
 
-// A filter sees each message for its process once, in order, whichever way it comes; what it drops no receive gets, and a send that
-// waits for the outcome fails. What comes later goes on as if nothing had been.
+// A filter sees each message for its process once and in order, by every way. No receive gets a
+// message that it drops, and a send that waits for the outcome fails. Later messages are not
+// affected.
 func TestAFilterSeesEachMessageByWhicheverWayItComes(t *testing.T) {
 	for _, promises := range []bool{true, false} {
 		for place := range 2 {
@@ -99,7 +103,8 @@ func TestAFilterSeesEachMessageByWhicheverWayItComes(t *testing.T) {
 					buf := make([]byte, way.length)
 					for tag := range uint64(messages) {
 						posted := -1
-						if tag%4 < 2 && tag%2 == 0 { // half of what passes finds a receive, half waits for one
+						// Half of the messages that pass find a receive, half wait for one.
+						if tag%4 < 2 && tag%2 == 0 {
 							posted = b.recv("", tag, 0, buf)
 						}
 						data := pattern(way.length, byte(tag))
@@ -184,7 +189,7 @@ func TestAFilterSeesEachMessageOfARun(t *testing.T) {
 	}
 }
 
-// A message that comes before its turn is judged when its turn has come.
+// A message that arrives before its turn is judged when its turn has come.
 func TestAFilterJudgesAParkedMessageInItsTurn(t *testing.T) {
 	k := newTaker(t, true)
 	var tags []uint64
@@ -203,7 +208,7 @@ func TestAFilterJudgesAParkedMessageInItsTurn(t *testing.T) {
 	}
 }
 
-// The direct way leaves a process with a filter alone.
+// The direct way does not serve a process with a filter.
 func TestNothingIsMetPastAFilter(t *testing.T) {
 	f := newFabricOf(t, 2, true)
 	a, b := f.riders()

@@ -15,7 +15,8 @@ func TestTheNamesOfANICThatDiesIdleVanishWithinTheFailureTimeout(t *testing.T) {
 		{0, 0, limits.FailureTimeout},
 		{500 * time.Millisecond, 0, limits.FailureTimeout},
 		{time.Second, 4 * time.Second, 4 * time.Second},
-		{2 * time.Second, 3250 * time.Millisecond, 3250 * time.Millisecond}, // the shortest of the configuration
+		// The shortest that the configuration allows.
+		{2 * time.Second, 3250 * time.Millisecond, 3250 * time.Millisecond},
 		{10 * time.Second, 0, 20 * time.Second},
 	} {
 		f := emptyFabric(t)
@@ -48,7 +49,7 @@ func TestTheNamesOfANICThatDiesIdleVanishWithinTheFailureTimeout(t *testing.T) {
 	}
 }
 
-// One lost probe, or its answer, is no silence, however soon a NIC is to be given up.
+// A lost probe, or a lost answer, is no silence, even if NICs are given up after a short time.
 func TestLostProbesMakeNobodyUnreachable(t *testing.T) {
 	f := emptyFabric(t)
 	for id := range uint64(2) {
@@ -58,7 +59,7 @@ func TestLostProbesMakeNobodyUnreachable(t *testing.T) {
 	if err := one.AddNode(2, mem.Address(2)); err != nil {
 		t.Fatal(err)
 	}
-	f.process(0, "a/0").recv("b/0", 1, 0, make([]byte, 1)) // so that it cares
+	f.process(0, "a/0").recv("b/0", 1, 0, make([]byte, 1)) // so that the NIC depends on b/0
 	f.process(1, "b/0")
 	f.known("b/0")
 	f.run(30 * time.Second)
@@ -71,7 +72,8 @@ func TestLostProbesMakeNobodyUnreachable(t *testing.T) {
 	}
 }
 
-// A process that waits for a dead NIC now and then, each time too briefly to be sure, must not keep it from being given up.
+// If a process waits for a dead NIC from time to time, each time too briefly for a verdict, the
+// NIC must still be given up.
 func TestShortLooksDoNotKeepADeadNICAlive(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	f.process(1, "b/0")
@@ -102,7 +104,7 @@ func TestWhoIsNotThereIsCalledEverLessOften(t *testing.T) {
 	if n := one.Count(vni.RelHelloSends) - before; n < 20 || n > 100 {
 		t.Errorf("%d hellos a minute to a NIC that is not there", n)
 	}
-	f.addNIC(2, 1, fault.Config{}) // which knows no other NIC
+	f.addNIC(2, 1, fault.Config{}) // it knows no other NIC
 	f.until(limits.RetryAtMost+limits.HelloEvery, "it is found", func() bool { return one.peerOf(2).ep.Up() })
 }
 

@@ -30,7 +30,7 @@ func TestACancelledReceiveEndsThoughItsMessageIsWithdrawn(t *testing.T) { // dec
 	f.noLeaks()
 }
 
-// Message numbers wrap: 0 is one like the others, also when it is given up.
+// Message numbers wrap around. Number 0 is like the others, even if its message is given up.
 func TestAMessageWithNumber0IsPassedOverWhenItIsGivenUp(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{Seed: 1})
 	a, b := f.process(0, "a/0"), f.process(1, "b/0")
@@ -57,7 +57,7 @@ func TestAMessageWithNumber0IsPassedOverWhenItIsGivenUp(t *testing.T) {
 	b.wantReceived(r, buf, []byte("y"))
 }
 
-// What a PUT that is given up tells of is no message of any process, in whichever life of its slot.
+// The Withdraw of a PUT names no message of any process, in any life of its slot.
 func TestGeneration0IsNoProcesss(t *testing.T) {
 	var table processTable
 	table.init(1, math.MaxUint32-1)

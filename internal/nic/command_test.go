@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// QNIX-9: Context is an index into a list, and the first one behind its end is as wrong as any other.
+// QNIX-9: Context is an index into a list, and the first one behind its end is as wrong as any
+// other.
 func TestACommandForAContextThatIsNotThereIsTheEndOfItsProcess(t *testing.T) {
 	for _, code := range []vni.Code{vni.CodeSend, vni.CodeReceive} {
 		f := newFabric(t, 1, fault.Config{})
@@ -23,7 +24,8 @@ func TestACommandForAContextThatIsNotThereIsTheEndOfItsProcess(t *testing.T) {
 	}
 }
 
-// QNIX-14: a name leads to the process that has it. A send that names one life of its receiver fails when that process has gone.
+// QNIX-14: a name leads to the process that has it. A send that names one life of its receiver
+// fails when that process has gone.
 func TestASendMayInsistOnOneLifeOfItsReceiver(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a, former := f.process(0, "a/0"), f.process(1, "b/0")
@@ -70,7 +72,8 @@ func TestAShortMessageIsWhatItsRegionHas(t *testing.T) {
 	f.until(time.Second, "all is let go", func() bool { return a.e.procs.at(a.slot).sched.n == 0 })
 }
 
-// QNIX-19, QNIX-20: a receive names its sender by name, or by NIC, slot and generation, or takes any; and a tag, or any.
+// QNIX-19, QNIX-20: a receive names its sender by name, or by NIC, slot and generation, or takes
+// any; and a tag, or any.
 func TestAReceiveWantsWhatItNames(t *testing.T) {
 	from := vni.Address{NIC: 9, Slot: 3, Gen: 7}
 	name, other := vni.Name{App: [limits.NameBytes]byte{'a'}}, vni.Name{App: [limits.NameBytes]byte{'b'}}

@@ -14,13 +14,14 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// open counts the claims of an engine that are not decided.
+// open returns the number of an engine's undecided claims.
 func open(e *Engine) int { _, open := e.names.Len(); return open }
 
-// idText writes a NIC's id as eight decimal octets (decision 1).
+// idText returns a NIC's id as eight decimal octets (decision 1).
 func idText(id uint64) string { return fmt.Sprintf("0:0:0:0:0:0:0:%d", id) }
 
-// settled waits until the claims have ended, and returns the process that has the name; the others must have been told which it is.
+// settled waits until the claims have ended, and returns the process that has the name. The other
+// claims must have been refused with the address of that process.
 func (f *fabric) settled(claims ...*tester) (owner *tester) {
 	f.t.Helper()
 	f.until(10*time.Second, "every claim has ended", func() bool {
@@ -202,7 +203,7 @@ func TestOnEachSideOfAPartitionAClaimHolds(t *testing.T) {
 	f.engines = []*Engine{two}
 	f.run(limits.UnreachableAfter)
 	f.engines = []*Engine{one, two}
-	q := f.claim(1, name) // the pair is open on this side still, but its own side is the home
+	q := f.claim(1, name) // the pair is still open on this side, but its own side is the home
 	f.until(10*time.Second, "the younger has lost the name", func() bool {
 		ev, _, ok := q.v.NextEvent()
 		return ok && ev.Kind == vni.EventNameLost && ev.NIC == 1 || q.claimed() && q.refused != nil
@@ -214,7 +215,8 @@ func TestOnEachSideOfAPartitionAClaimHolds(t *testing.T) {
 	})
 }
 
-// A NIC numbers its claims, in each life anew. A NIC that still has an old claim must not take it for the later one.
+// A NIC numbers its claims anew in each life. A NIC that still has an old claim must not take it
+// for the later one.
 func TestNamesOfANICComeBackWithIt(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	f.process(1, "app/1")
@@ -226,7 +228,7 @@ func TestNamesOfANICComeBackWithIt(t *testing.T) {
 	if err := back.AddNode(1, mem.Address(1)); err != nil {
 		t.Fatal(err)
 	}
-	f.process(len(f.engines)-1, "app/2") // its first claim now, its second then
+	f.process(len(f.engines)-1, "app/2") // first its first claim, now its second
 	f.known("app/2")
 	f.run(limits.FailureTimeout + time.Second)
 	f.known("app/2")
@@ -250,12 +252,12 @@ func TestAnOpenClaimNoticesThatItsHomeIsAnother(t *testing.T) {
 	f.kill(2)
 	p := f.claim(0, text)
 	one := f.engines[0]
-	f.run(limits.ProbeEvery) // the dead home is asked
+	f.run(limits.ProbeEvery) // the dead home is probed
 	if p.claimed() || one.names.Home(p.name) != &one.peerOf(3).names {
 		t.Fatal("the name is confirmed, or another NIC is its home: this test shows nothing")
 	}
 	asked := func() bool { return open(f.engines[len(f.engines)-1]) == 1 }
-	for id := uint64(4); !asked() && id < 40; id++ { // until a NIC comes that is nearer
+	for id := uint64(4); !asked() && id < 40; id++ { // until a new NIC becomes the home
 		if err := f.addNIC(id, 1, fault.Config{}).AddNode(1, mem.Address(1)); err != nil {
 			t.Fatal(err)
 		}

@@ -8,8 +8,9 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Each copy of a message's bytes is counted where it is made (NETSTAR-24): a short one goes through a segment into its frame, a long one from where it
-// lies; one that no receive waits for goes through staging.
+// Each copy of a message's bytes is counted where it is made (NETSTAR-24). A short message is
+// copied into a segment and from there into its frame, a long one straight from its memory. A
+// message for which no receive waits is also copied through staging.
 func TestEachCopyOfAMessageIsCounted(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a, b, c := f.process(0, "a/0"), f.process(1, "b/0"), f.process(0, "c/0")

@@ -18,7 +18,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// eventOnly are the counters that the scenarios of this package need not move, with the reason.
+// eventOnly holds the counters that the scenarios of this package need not move, with the reason.
 var eventOnly = map[vni.Counter]string{
 	vni.RelWindowFull:           "4,096 segments under way at once; internal/rel has tests with a full window",
 	vni.RelReceivedBeyondWindow: "only a sender that breaks the protocol; internal/rel has tests with one",
@@ -48,13 +48,13 @@ var eventOnly = map[vni.Counter]string{
 	vni.NICSendsRefused:         "and that it refuses",
 }
 
-// moved has what the engines of all tests have counted.
+// moved holds the counts of the engines of all tests.
 var moved struct {
 	sync.Mutex
 	counts [512]uint64
 }
 
-// tally adds what an engine has counted at the end of its test.
+// tally adds the counts of an engine at the end of its test.
 func tally(e *Engine) {
 	moved.Lock()
 	defer moved.Unlock()
@@ -63,7 +63,7 @@ func tally(e *Engine) {
 	}
 }
 
-// TestMain has every counter moved by some scenario, when all of them have run.
+// TestMain checks, when all tests have run, that some scenario has moved every counter.
 func TestMain(m *testing.M) {
 	status := m.Run()
 	if status == 0 && !testing.Short() && flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.fuzz").Value.String() == "" {
@@ -129,7 +129,7 @@ func TestWhatHappensSeldomIsCounted(t *testing.T) { // decision 17
 			stranger.Flush(f.now)
 		}
 	})
-	grows(b.e, vni.DropKind, func() { // of a kind that there is not yet
+	grows(b.e, vni.DropKind, func() { // a kind that does not exist yet
 		stranger := f.sw.Port()
 		if buf := stranger.Reserve(mem.Address(2)); buf != nil {
 			o := wire.Outer{Kind: 15, Index: 1, Counter: 1}

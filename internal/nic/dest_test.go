@@ -10,9 +10,10 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// What a NIC remembers of processes that its own have sent to is bounded, though there are none such, and goes with the process that has sent.
+// A NIC's memory of the receivers of its processes is bounded, even if the receivers do not exist.
+// It is freed when the sending process ends.
 func TestAddressesThatAreMadeUpAreForgotten(t *testing.T) {
-	for _, left := range []bool{false, true} { // a message has, when it is cancelled
+	for _, left := range []bool{false, true} { // whether a message has left when it is cancelled
 		f := newFabric(t, 2, fault.Config{})
 		a, b := f.process(0, "a/0"), f.process(1, "b/0")
 		p, pr := a.e.process(a.slot), a.e.peerOf(2)
@@ -69,7 +70,8 @@ func TestAProcessSendsToSoManyOthersAndNoMore(t *testing.T) {
 	f.until(time.Second, "Delete_Process is answered", func() bool { _, ok := a.e.Driver().Answered(at); return ok })
 }
 
-// Else the NIC that has given it would not give any again, and wait in vain for what it asks back.
+// Otherwise the NIC that has given the credit would give no more, and would wait for ever for the
+// credit that it recalls.
 func TestCreditStaysWhenTheProcessHasGoneThatItWasFor(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.process(0, "a/0"), f.process(1, "b/0")

@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// insiders are the exported methods of the engine and of a process's way into it that need not begin so, each with the reason.
+// insiders holds the exported methods of Engine and Straight that need not call begin first, each
+// with the reason.
 var insiders = map[string]string{
 	"Engine.ID":           "never changes",
 	"Engine.Driver":       "never changes",
@@ -35,14 +36,15 @@ var insiders = map[string]string{
 	"Straight.Hold":       "stands behind Send",
 }
 
-// What belongs together in the engine is one field, a type with methods of its own.
+// Data of the engine that belong together are one field, of a type with its own methods.
 func TestTheEngineIsMadeOfFewParts(t *testing.T) {
 	if n := reflect.TypeFor[Engine]().NumField(); n > 40 {
 		t.Errorf("it has %d fields; expected 40 at most", n)
 	}
 }
 
-// Whatever is called from outside settles first what was deferred (lone.go), by Engine.begin, before it calls anything else.
+// Every call from outside settles deferred work (lone.go) by Engine.begin before it calls anything
+// else.
 func TestEveryEntryIntoTheEngineGoesThroughTheDoor(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -113,7 +115,8 @@ func use() {}
 	}
 }
 
-// entries says of each exported method of Engine and Straight whether it passes the door before it calls anything else.
+// entries reports for each exported method of Engine and Straight whether it passes the door
+// before it calls anything else.
 func entries(sources map[string]any) (map[string]bool, error) {
 	fset := token.NewFileSet()
 	var files []*ast.File
@@ -126,7 +129,8 @@ func entries(sources map[string]any) (map[string]bool, error) {
 	}
 	d := doors{bodies: make(map[types.Object]*ast.FuncDecl), known: make(map[types.Object]bool)}
 	d.info = types.Info{Defs: make(map[*ast.Ident]types.Object), Uses: make(map[*ast.Ident]types.Object), Types: make(map[ast.Expr]types.TypeAndValue)}
-	conf := types.Config{Importer: nothing{}, Error: func(error) {}} // what other packages have is of no matter
+	// The contents of other packages do not matter.
+	conf := types.Config{Importer: nothing{}, Error: func(error) {}}
 	pkg, _ := conf.Check("nic", fset, files, &d.info)
 	for _, f := range files {
 		for _, decl := range f.Decls {
@@ -147,7 +151,7 @@ func entries(sources map[string]any) (map[string]bool, error) {
 	return passes, nil
 }
 
-// nothing imports packages without anything in them.
+// nothing imports every package as an empty one.
 type nothing struct{}
 
 func (nothing) Import(path string) (*types.Package, error) {
@@ -162,7 +166,7 @@ type doors struct {
 	known  map[types.Object]bool
 }
 
-// passes reports whether the first thing that a function calls is the door, or a function that passes it.
+// passes reports whether the first call of a function is the door, or a function that passes it.
 func (d *doors) passes(f types.Object) bool {
 	fn := d.bodies[f]
 	if fn == nil || fn.Recv == nil || fn.Body == nil {
@@ -174,7 +178,7 @@ func (d *doors) passes(f types.Object) bool {
 	if known, ok := d.known[f]; ok {
 		return known
 	}
-	d.known[f] = false // in the meantime, of one that calls itself
+	d.known[f] = false // for now, in case it calls itself
 	for _, s := range fn.Body.List {
 		if first, always := d.firstCall(s); first != nil {
 			d.known[f] = always && d.passes(d.callee(first))
@@ -184,8 +188,9 @@ func (d *doors) passes(f types.Object) bool {
 	return d.known[f]
 }
 
-// firstCall finds the call of a statement that comes first in the text, and reports whether the statement always makes it, as
-// far as it goes on at all: a condition in front of it may have ended the function.
+// firstCall returns the call of a statement that comes first in the text. It reports whether the
+// statement always makes this call if the function continues: a condition in front of the call may
+// have ended the function.
 func (d *doors) firstCall(s ast.Stmt) (first *ast.CallExpr, always bool) {
 	always = true
 	switch s := s.(type) {
@@ -205,7 +210,8 @@ func (d *doors) firstCall(s ast.Stmt) (first *ast.CallExpr, always bool) {
 	return d.callIn(s), false
 }
 
-// callIn finds the first call in a piece of code: neither a conversion nor a builtin function.
+// callIn returns the first call in a piece of code that is neither a conversion nor a builtin
+// function.
 func (d *doors) callIn(n ast.Node) (first *ast.CallExpr) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		if _, later := n.(*ast.FuncLit); later {

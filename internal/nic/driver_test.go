@@ -15,13 +15,13 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// hookedPort calls back from the middle of a poll, whenever a frame is written.
+// hookedPort calls back in the middle of a poll, whenever a frame is written.
 type hookedPort struct {
 	link.Driver
 	reserve func()
 }
 
-// Caps has every frame leave by Reserve.
+// Caps returns no capabilities, so every frame leaves by Reserve.
 func (p *hookedPort) Caps() link.Caps { return link.Caps{} }
 
 func (p *hookedPort) Reserve(to link.Addr) []byte {
@@ -48,7 +48,8 @@ func TestAProcessComesAndAnotherGoesInTheMiddleOfAPoll(t *testing.T) {
 		stays, goes := f.process(1, "stays/0"), f.process(1, "goes/0")
 		f.known("to/0", "stays/0", "goes/0")
 
-		// While the two send, one is deleted in the middle of a poll; its slot's successor comes in a later poll's middle.
+		// While both send, one is deleted in the middle of a poll. The successor in its slot comes
+		// in the middle of a later poll.
 		data, there := pattern(200_000, 1), make([]byte, 200_000)
 		r := to.recv("stays/0", 1, 0, there)
 		lost := to.recv("goes/0", 1, 0, make([]byte, 200_000))
@@ -81,7 +82,8 @@ func TestAProcessComesAndAnotherGoesInTheMiddleOfAPoll(t *testing.T) {
 	}
 }
 
-// pollHook calls back when the link is looked at: in the middle of a poll, behind its first look for driver commands.
+// pollHook calls back when the link is polled: in the middle of an engine's poll, after its first
+// look for driver commands.
 type pollHook struct {
 	link.Driver
 	polled func()
@@ -94,7 +96,8 @@ func (p *pollHook) Poll(now clock.Time, to link.Receiver) (frames int, next cloc
 	return p.Driver.Poll(now, to)
 }
 
-// QNIX-49: a driver command that comes in the middle of a poll is executed within it, not by the next.
+// QNIX-49: a driver command that is posted in the middle of a poll is executed within it, not in
+// the next.
 func TestADriverCommandIsExecutedWithinThePollInWhichItComes(t *testing.T) {
 	f := newFabric(t, 0, fault.Config{})
 	port := &pollHook{}
@@ -112,7 +115,8 @@ func TestADriverCommandIsExecutedWithinThePollInWhichItComes(t *testing.T) {
 	}
 }
 
-// QNIX-49: nor does it wait for the commands that processes have posted, or for the turns that their sends are in line for.
+// QNIX-49: a driver command does not wait for the commands that processes have posted, or for the
+// turns of their sends.
 func TestADriverCommandIsExecutedBetweenTwoOperations(t *testing.T) {
 	for what, length := range map[string]int{"commands": 100, "turns": limits.StagedMessage + 1} {
 		f := newFabric(t, 1, fault.Config{})
@@ -122,7 +126,7 @@ func TestADriverCommandIsExecutedBetweenTwoOperations(t *testing.T) {
 		e.Guard(to.slot, to.gen, func(m *Arrival) bool {
 			came = append(came, m.From)
 			for _, p := range senders {
-				if at == noCommand && p.name != m.From { // the one whose message comes next
+				if at == noCommand && p.name != m.From { // the process whose message comes next
 					at, _ = e.Driver().Post(driver.Command{Code: driver.DeleteProcess, Index: p.slot})
 				}
 			}
@@ -161,7 +165,7 @@ func TestDriverCommandsAreRefusedWithAReason(t *testing.T) {
 	if _, _, err := p.f.register(p.e, n, f.segment(), nil); !errors.Is(err, ErrClosed) {
 		t.Errorf("at a NIC that is closed: %v", err)
 	}
-	p.exit() // that works all the same: its memory has to be let go of
+	p.exit() // this still works: the process's memory has to be released
 }
 
 // A process that is deleted before its New_Process has been answered takes that doorbell with it.
@@ -173,14 +177,15 @@ func TestAProcessMayBeDeletedBeforeItIsTakenIn(t *testing.T) {
 	if c, read, ok := p.e.driver.Next(); !ok || read != at || c.Code != driver.NewProcess {
 		t.Fatal("the command is not read")
 	}
-	p.e.process(p.slot).newAt = at // as if something about it had to be found out first
+	p.e.process(p.slot).newAt = at // as if the engine had to find out something about it first
 	p.exit()
 	if r, ok := d.Answered(at); !ok || !errors.Is(r.Err, ErrDeleted) {
 		t.Errorf("its New_Process is answered: %v, with %v", ok, r.Err)
 	}
 }
 
-// A driver that waits for room in its queue is woken when there is some, whether or not the commands in it are answered yet.
+// A driver that waits for room in its queue is woken when there is room, whether or not the
+// commands in it are answered.
 func TestTheDriverIsWokenWhenItsQueueWasRead(t *testing.T) {
 	f := newFabric(t, 0, fault.Config{})
 	rung := 0
@@ -191,7 +196,8 @@ func TestTheDriverIsWokenWhenItsQueueWasRead(t *testing.T) {
 	}
 	f.until(time.Second, "the pair is open", func() bool { return e.peerOf(2) != nil && e.peerOf(2).names.Synced() })
 	name := vni.Name{Index: 1}
-	for copy(name.App[:], "a"); e.names.Home(name) == nil; name.Index++ { // its home is the other NIC, which is not asked here
+	// Its home is the other NIC, which is not asked here.
+	for copy(name.App[:], "a"); e.names.Home(name) == nil; name.Index++ {
 	}
 	d := e.Driver()
 	slot, _ := d.Take(1)

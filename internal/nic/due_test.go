@@ -9,8 +9,9 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Records overtake one another, so a process can be known as a member of a group before its claim to its name has come.
-// A member that then sends to it by that name, which the group has told it, must not be told that no process has the name.
+// Records overtake one another, so a process may be known as a member of a group before its claim
+// to its name has arrived. If a member then sends to it by the name that the group has given, the
+// send must not fail with "name unknown".
 func TestAMemberWhoseClaimIsStillUnderWayCanBeSentTo(t *testing.T) {
 	const loss = "until its NIC is lost"
 	for _, end := range []string{"until the claim comes", "until its end comes", loss} {
@@ -21,7 +22,8 @@ func TestAMemberWhoseClaimIsStillUnderWayCanBeSentTo(t *testing.T) {
 			t.Fatal(err)
 		}
 		e, pr := a.e, a.e.peerOf(2)
-		at := vni.Address{NIC: 2, Slot: 1, Gen: f.engines[1].procs.gens[1] + 1} // what it will be
+		// The address that it will have.
+		at := vni.Address{NIC: 2, Slot: 1, Gen: f.engines[1].procs.gens[1] + 1}
 		e.groups.News(&pr.groups, news(wire.TableJoin, 1, name, at.Slot, at.Gen, 1, 2))
 		s := a.send("b/0", 1, 0, []byte("member"))
 		f.run(time.Second)

@@ -9,9 +9,9 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// ending is two processes with something of every kind under way between them, at both of them: short, staged, eager and
-// long messages, expected and not, multicasts, PUTs
-// and GETs.
+// ending holds two processes with operations of every kind in progress between them, at both of
+// them: short, staged, eager and long messages, expected and unexpected, multicasts, PUTs and
+// GETs.
 type ending struct {
 	t     *testing.T
 	f     *fabric
@@ -43,12 +43,13 @@ func newEnding(t *testing.T, nics int, faults fault.Config) *ending {
 		for j, n := range []int{10, 3000, 15_000, 60_000} {
 			x.add(p, true, p.recv(o.name.String(), uint64(j), 0, make([]byte, n)))
 			x.add(p, false, p.send(o.name.String(), uint64(j), uint32(j%2)*vni.WantAccept, pattern(n, 1)))
-			x.add(p, false, p.send(o.name.String(), 99, 0, pattern(n, 1))) // no receive wants these
+			x.add(p, false, p.send(o.name.String(), 99, 0, pattern(n, 1))) // no receive takes these
 			x.add(p, false, p.multicast([]string{o.name.String(), o.name.String()}, 98, pattern(n, 1)))
 			x.add(p, false, p.start(vni.CodePut, &vni.SendContext{Flags: vni.WantNotify, Remote: remote}, pattern(n, 1)))
 			x.add(p, false, p.start(vni.CodeGet, &vni.SendContext{Flags: vni.WantNotify, Remote: remote}, make([]byte, n)))
 		}
-		x.add(p, true, p.recv(o.name.String(), 77, 0, make([]byte, 10))) // of which there will be none
+		// No message comes for this one.
+		x.add(p, true, p.recv(o.name.String(), 77, 0, make([]byte, 10)))
 	}
 	return x
 }
@@ -74,7 +75,8 @@ func (x *ending) cancel(p *tester) {
 	}
 }
 
-// over waits for everything that the living still have under way, and takes what has come unasked for.
+// over waits until all operations of the living processes have ended, and receives the unexpected
+// messages.
 func (x *ending) over() {
 	x.f.t.Helper()
 	for _, op := range x.ops {
@@ -91,8 +93,8 @@ func (x *ending) over() {
 	x.f.noLeaks()
 }
 
-// Whatever happens, and whenever it does: every operation of a process that lives on ends, and nothing of the others is
-// left behind (decisions 6, 7 and 9).
+// At any step, and for any event, every operation of a surviving process ends, and nothing of the
+// others is left behind (decisions 6, 7 and 9).
 func TestEveryOperationEndsWhateverEndsUnderIt(t *testing.T) {
 	events := []struct {
 		name string
@@ -133,7 +135,9 @@ func TestEveryOperationEndsWhateverEndsUnderIt(t *testing.T) {
 				}
 				for steps := 0; steps < 60; steps += 1 + steps/stride {
 					x := newEnding(t, pl.nics, pl.faults)
-					for range 7 + steps { // all commands have been read, of two processes half of CommandsShared at a time
+					// All commands have been read, half of CommandsShared of each of two processes
+					// at once.
+					for range 7 + steps {
 						x.f.step()
 					}
 					ev.do(x)
@@ -151,7 +155,8 @@ func TestEveryOperationEndsWhateverEndsUnderIt(t *testing.T) {
 	}
 }
 
-// cancelUnwanted withdraws the sends without a receive, and the receives without a send, if both live on.
+// cancelUnwanted withdraws the sends without a receive and the receives without a send, if both
+// processes live.
 func (x *ending) cancelUnwanted() {
 	if x.alive[x.a] && x.alive[x.b] {
 		x.cancel(x.a)

@@ -12,10 +12,10 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// backlog has every process send one long message to a partner of its own, which has receives posted; the first process
-// sends four. It returns the senders.
+// backlog makes every process send one long message to its own partner, which has receives posted;
+// the first process sends four. It returns the senders.
 func backlog(f *fabric, to, n, size int) (senders []*tester) {
-	data, buf := make([]byte, size), make([]byte, size) // for all: the test does not read them
+	data, buf := make([]byte, size), make([]byte, size) // shared: the test does not read them
 	var names []string
 	var receivers []*tester
 	for i := range n {
@@ -35,7 +35,7 @@ func backlog(f *fabric, to, n, size int) (senders []*tester) {
 	return senders
 }
 
-// posted is how many bytes of its long messages a process has had posted.
+// posted returns how many bytes of a process's long messages have been posted.
 func posted(a *tester) (n uint64) {
 	p := a.e.process(a.slot)
 	for i := range p.sends {
@@ -44,8 +44,9 @@ func posted(a *tester) (n uint64) {
 	return n
 }
 
-// QNIX-39, first level: turns go round over the processes. Frames are small, so that the messages take several polls, and the
-// processes are compared after each: a poll that serves the first process alone is seen at once.
+// QNIX-39, first level: turns go round over the processes. Frames are small, so that the messages
+// take several polls. The processes are compared after each poll, so a poll that serves the first
+// process alone is noticed at once.
 func TestAGreedyProcessHasNoMoreTurnsThanTheOthers(t *testing.T) {
 	for name, place := range map[string]struct {
 		to, size int
@@ -54,7 +55,8 @@ func TestAGreedyProcessHasNoMoreTurnsThanTheOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newWideFabric(t, 548, 2, fault.Config{})
 			senders := backlog(f, place.to, 8, place.size)
-			// The first process asks for permission four times, which are turns, and has its bytes in four messages.
+			// The first process asks for permission four times, which takes turns, and its bytes
+			// are in four messages.
 			const requests = 4
 			polls := 0
 			for done := false; !done; f.step() {
@@ -80,10 +82,11 @@ func TestAGreedyProcessHasNoMoreTurnsThanTheOthers(t *testing.T) {
 
 // QNIX-39, second level: turns of a process go round over its sends, packet by packet.
 func TestTwoLongSendsOfAProcessTakeTurnsPacketByPacket(t *testing.T) {
-	f := newWideFabric(t, 548, 3, fault.Config{}, func(c *Config) { c.ReceiveCapacity = 4 << 20 }) // or each peer would be full in a poll
+	// Otherwise each peer would be full after one poll.
+	f := newWideFabric(t, 548, 3, fault.Config{}, func(c *Config) { c.ReceiveCapacity = 4 << 20 })
 	a, near, far := f.process(0, "a/0"), f.process(1, "near/0"), f.process(2, "far/0")
 	f.known("a/0", "near/0", "far/0")
-	data, buf := make([]byte, 400_000), make([]byte, 400_000) // for both: the test does not read them
+	data, buf := make([]byte, 400_000), make([]byte, 400_000) // shared: the test does not read them
 	near.recv("", 1, 0, buf)
 	far.recv("", 1, 0, buf)
 	sends := []int{a.send("near/0", 1, 0, data), a.send("far/0", 1, 0, data)}
@@ -104,7 +107,7 @@ func TestTwoLongSendsOfAProcessTakeTurnsPacketByPacket(t *testing.T) {
 	}
 }
 
-// QNIX-40: a new send goes to the tail of the scheduling queue, so none that is there already waits for it.
+// QNIX-40: a new send goes to the tail of the scheduling queue, so no earlier send waits for it.
 func TestSendsHaveTheirFirstTurnsInTheOrderOfTheirCommands(t *testing.T) {
 	f := newFabric(t, 1, fault.Config{})
 	a := f.process(0, "a/0")
@@ -117,7 +120,8 @@ func TestSendsHaveTheirFirstTurnsInTheOrderOfTheirCommands(t *testing.T) {
 		})
 	}
 	for _, name := range []string{"x/1", "x/0", "x/2"} {
-		a.send(name, 1, 0, make([]byte, limits.StagedMessage+1)) // too long to be copied with its command
+		// Too long to be copied with its command.
+		a.send(name, 1, 0, make([]byte, limits.StagedMessage+1))
 	}
 	f.until(time.Millisecond, "all have had a turn", func() bool { return len(turns) == 3 })
 	if want := []string{"x/1", "x/0", "x/2"}; !slices.Equal(turns, want) {
@@ -125,7 +129,7 @@ func TestSendsHaveTheirFirstTurnsInTheOrderOfTheirCommands(t *testing.T) {
 	}
 }
 
-// served counts how many short messages two processes exchange in so many polls of their NIC.
+// served returns how many short messages two processes exchange in polls polls of their NIC.
 func served(t *testing.T, f *fabric, polls int) (n int) {
 	x, y := f.process(0, "x/0"), f.process(0, "y/0")
 	f.known("x/0", "y/0")
@@ -194,7 +198,7 @@ func TestRingingWithoutWorkNeitherKeepsTheNICAwakeNorLastsLong(t *testing.T) {
 	served(t, f, 10)
 }
 
-// A NIC that had better park than poll need not wait for its processes to have been idle for long (decision 11).
+// A NIC that should park need not wait until its processes have been idle for long (decision 11).
 func TestListeningEndsAtOnceWhereNoCommandIs(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.process(0, "a/0"), f.process(0, "b/0")
@@ -214,7 +218,7 @@ func TestListeningEndsAtOnceWhereNoCommandIs(t *testing.T) {
 	if a.v.Listening() || a.e.Listening() {
 		t.Error("it listens though no process has a command")
 	}
-	served(t, f, 10) // a process that posts now rings
+	served(t, f, 10) // a process that now posts a command rings
 }
 
 func TestWhoRingsForItsCommandsMayDoSoForEver(t *testing.T) {
@@ -234,7 +238,7 @@ func TestWhoRingsForItsCommandsMayDoSoForEver(t *testing.T) {
 func TestASilentPeerTakesNoMoreThanItsShareOfTheRooms(t *testing.T) {
 	const rooms = 256
 	f := newFabric(t, 0, fault.Config{})
-	for id := range uint64(3) { // faults without any, so that segments are acknowledged
+	for id := range uint64(3) { // fault links without faults, so that segments are acknowledged
 		e := f.addNIC(id+1, 1, fault.Config{Seed: 1}, func(c *Config) { c.Rooms, c.ReceiveCapacity = rooms, 4<<20 })
 		if err := e.AddNode(1, mem.Address(1)); id > 0 && err != nil {
 			t.Fatal(err)
@@ -248,7 +252,7 @@ func TestASilentPeerTakesNoMoreThanItsShareOfTheRooms(t *testing.T) {
 	s := greedy.send("silent/0", 1, 0, data)
 	e := f.engines[0]
 	f.until(time.Second, "permission", func() bool { return e.Count(vni.NICPermissionsReceived) > 0 })
-	f.engines = f.engines[:2] // the third one falls silent
+	f.engines = f.engines[:2] // the third NIC falls silent
 	f.run(10 * time.Millisecond)
 	p := e.process(greedy.slot)
 	if n := p.rooms.Segments(); n > rooms/2 || p.account.Crowded == 0 {
@@ -269,8 +273,8 @@ func TestASilentPeerTakesNoMoreThanItsShareOfTheRooms(t *testing.T) {
 	}
 }
 
-// eachStaging runs a test for a process b/0 with so much staging, whose NIC hands out so much credit, and a sender a/0
-// beside it or on another NIC.
+// eachStaging runs a test for a process b/0 with this much staging, whose NIC gives this much
+// credit, and a sender a/0 on the same NIC or on another.
 func eachStaging(t *testing.T, bytes, credit int, test func(t *testing.T, f *fabric, a, b *tester)) {
 	for name, from := range map[string]int{"on one NIC": 0, "from another": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -296,7 +300,7 @@ func (p *tester) sendEach(sizes ...int) (sends []int) {
 	return sends
 }
 
-// wantOver says which sends are over by now, as in x.x.
+// wantOver fails the test unless exactly these sends are over, in the form x.x.
 func (p *tester) wantOver(sends []int, want string) {
 	p.f.t.Helper()
 	p.f.run(10 * time.Millisecond)
@@ -316,7 +320,7 @@ func TestMessagesWaitInLineForStaging(t *testing.T) { // QNIX-A6
 		a.wantOver(sends, "xx..")
 		buf := make([]byte, size)
 		b.wantReceived(b.recv("", 1, 0, buf), buf, pattern(size, 1))
-		a.wantOver(sends, "xxx.") // though no receive has asked for the third
+		a.wantOver(sends, "xxx.") // although no receive has asked for the third
 		for _, i := range []int{3, 0, 2} {
 			b.wantReceived(b.recv("", uint64(i), 0, buf), buf, pattern(size, byte(i)))
 		}
@@ -392,12 +396,14 @@ func TestADeadSenderLeavesTheLine(t *testing.T) { // decision 8
 	})
 }
 
-// Credit that was used a moment ago is not idle yet. The line gets it as soon as it is, though nothing else happens then.
+// Credit that was used a moment ago is not idle yet. The line gets it as soon as it is idle, even
+// if nothing else happens then.
 func TestTheLineWaitsForNoOtherEventThanIdleCredit(t *testing.T) { // decision 8
 	eachStaging(t, 10_000, 10_000, func(t *testing.T, f *fabric, a, b *tester) {
 		far, buf := f.process(1, "far/0"), make([]byte, 5000)
 		f.known("far/0", "b/0")
-		first := far.send("b/0", 9, 0, buf[:10]) // asks, and so its NIC gets all of the staging as credit
+		// Asks for permission, and so its NIC gets all of the staging as credit.
+		first := far.send("b/0", 9, 0, buf[:10])
 		b.wantReceived(b.recv("", 9, 0, buf[:10]), buf[:10], make([]byte, 10))
 		far.wantSent(first)
 		second := far.send("b/0", 9, 0, buf[:10]) // goes on credit
@@ -413,7 +419,8 @@ func TestTheLineTakesCreditThatLiesIdle(t *testing.T) { // decision 8
 	eachStaging(t, 10_000, 10_000, func(t *testing.T, f *fabric, a, b *tester) {
 		far, buf := f.process(1, "far/0"), make([]byte, 5000)
 		f.known("far/0", "b/0")
-		first := far.send("b/0", 9, 0, buf[:10]) // asks, and so its NIC gets all of the staging as credit
+		// Asks for permission, and so its NIC gets all of the staging as credit.
+		first := far.send("b/0", 9, 0, buf[:10])
 		b.wantReceived(b.recv("", 9, 0, buf[:10]), buf[:10], make([]byte, 10))
 		far.wantSent(first)
 		f.run(10 * time.Millisecond)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// half gives p a region of n bytes as a daemon maps it, of which all behind the first 54 bytes is not there.
+// half gives p a region of n bytes as a daemon maps it. Only the first 54 bytes exist.
 func (p *describer) half(n int) (id uint32, key uint64, mem *standin.Memory) {
 	t := p.f.t
 	pages, err := unix.Mmap(-1, 0, 4096+n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
@@ -38,16 +38,16 @@ func (p *describer) half(n int) (id uint32, key uint64, mem *standin.Memory) {
 	return id, key, mem
 }
 
-// Memory of a process that cannot be had costs other processes nothing, whatever the NIC is about to do there: all that they send in the same poll
-// comes, and all is acknowledged.
+// If a process's memory cannot be accessed, other processes lose nothing, in any operation of the
+// NIC on it: all that they send in the same poll arrives and is acknowledged.
 func TestAFaultInMemoryOfAProcessCostsOthersNoMessage(t *testing.T) { // decisions 6 and 10
 	type scene struct {
 		f      *fabric
-		h      *describer // its memory, of which most is not there
+		h      *describer // most of its memory does not exist
 		region uint32
 		key    uint64
 		c      *describer // of the other NIC
-		d      *tester    // likewise
+		d      *tester    // of the other NIC
 	}
 	send := func(code vni.Code, size uint32, n int) func(*scene) {
 		return func(s *scene) {
@@ -82,7 +82,7 @@ func TestAFaultInMemoryOfAProcessCostsOthersNoMessage(t *testing.T) { // decisio
 		"another's get": remote(vni.CodeGet, 100), "another's long get": remote(vni.CodeGet, 100_000),
 	} {
 		t.Run(what, func(t *testing.T) {
-			f := newFabric(t, 2, fault.Config{Seed: 1}) // lossy, without losses
+			f := newFabric(t, 2, fault.Config{Seed: 1}) // faults without losses
 			h, a, c, d := f.describer(0, "h/0", 4096), f.process(0, "a/0"), f.describer(1, "c/0", 100_000), f.process(1, "d/0")
 			f.known("h/0", "a/0", "c/0", "d/0")
 			buf, ahead := make([]byte, 10), make([]byte, 10)

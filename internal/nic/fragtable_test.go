@@ -18,12 +18,12 @@ func eagerPiece(id wire.FragmentID, offset, n, length int, env *wire.Envelope, f
 	return b
 }
 
-// A sender uses a fragment id's slot again at once when it has withdrawn a message. The Withdraw may be lost, and so come
-// after the next message's pieces.
+// A sender reuses a fragment id's slot at once after it has withdrawn a message. The Withdraw may
+// be lost, and so arrive after pieces of the next message.
 func TestALateWithdrawDoesNotCostTheNextMessage(t *testing.T) {
 	for _, order := range []struct {
 		name   string
-		pieces []int // of the message withdrawn (1), of which the third is lost, and of the next (2)
+		pieces []int // of the withdrawn message (1), whose third piece is lost, and of the next (2)
 	}{
 		{"the old one began first", []int{1, 2, 2, 1}},
 		{"the new one began first", []int{2, 1, 2, 1}},

@@ -9,9 +9,9 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// FuzzHostilePeer lets a NIC whose frames are all in order say anything at all: records of every type, half of whose
-// fields are right. It may harm what it takes part in and nothing else: the engine does not panic, keeps its limits,
-// serves its own processes meanwhile, and holds nothing any more when the peer is gone.
+// FuzzHostilePeer lets a NIC with valid frames send anything: records of every type, with half of
+// the fields right. It may harm only operations in which it takes part. The engine must not panic,
+// keeps its limits, serves its own processes meanwhile, and holds nothing when the peer has gone.
 func FuzzHostilePeer(f *testing.F) {
 	all := make([]byte, 0, 512)
 	for i := range cap(all) {
@@ -68,7 +68,7 @@ type hostile struct {
 	session      uint32
 }
 
-// busy leaves the victim with something of every kind under way, so that records can be about it.
+// busy leaves the victim with operations of every kind in progress, to which records can refer.
 func (h *hostile) busy(a, b *tester) {
 	for i := range 3 {
 		a.recv("b/0", 0, vni.AnyTag, make([]byte, 600*i))
@@ -88,7 +88,7 @@ func (h *hostile) next() byte {
 	return x
 }
 
-// pick draws one of some values.
+// pick draws one of several values.
 func pick[T any](h *hostile, values ...T) T { return values[int(h.next())%len(values)] }
 
 func (h *hostile) number() uint64 {
@@ -116,7 +116,8 @@ func (h *hostile) remote() wire.Remote {
 	}
 }
 
-// relayBody appends the body of a relay, most of which is right: for up to three NICs, the victim's and others.
+// relayBody appends the body of a relay, most of which is right: for up to three NICs, the victim
+// and others.
 func (h *hostile) relayBody(b []byte, message int) []byte {
 	nics := 1 + int(h.next()%3)
 	b = b[:wire.RelayHeadLen]
@@ -146,7 +147,7 @@ func (h *hostile) record() wire.Record {
 	flags := h.next() & 3
 	e, m := h.envelope(), h.remote()
 	t := wire.Type(2 + h.next()%15)
-	if t > wire.TypeTable { // those about groups have a test of their own
+	if t > wire.TypeTable { // records about groups have a separate test
 		t += wire.TypeRelay - wire.TypeTable - 1
 	}
 	switch t {
@@ -180,7 +181,7 @@ func (h *hostile) record() wire.Record {
 		wire.PutGet(b, h.id(), h.number(), &m)
 	case wire.TypeRelay:
 		body := h.relayBody(b[wire.RelayLen:wire.RelayLen], n)
-		if h.next()%4 != 0 { // what the NIC says in its own name may well have its MAC
+		if h.next()%4 != 0 { // a NIC that speaks for itself may well have a valid MAC
 			h.self.e.relays.Sign(body)
 		}
 		wire.PutRelay(b, uint32(h.next()%4), pick[uint32](h, 0, 0, 50), uint32(len(body))+pick[uint32](h, 0, 0, 50, 1<<20), len(body))

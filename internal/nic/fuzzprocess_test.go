@@ -11,9 +11,9 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// FuzzHostileProcess lets a process write anything at all into the memory that it shares with its NIC, at any time. It
-// may harm what it takes part in and nothing else (decision 10): the engine does not panic, keeps its limits, and serves
-// two other processes, whose memory it leaves alone.
+// FuzzHostileProcess lets a process write anything into the memory that it shares with its NIC, at
+// any time. It may harm only operations in which it takes part (decision 10). The engine must not
+// panic, keeps its limits, and serves two other processes, whose memory it leaves alone.
 func FuzzHostileProcess(f *testing.F) {
 	all := make([]byte, 0, 1024)
 	for i := range cap(all) {
@@ -56,7 +56,7 @@ func hostileProcess(t *testing.T, script []byte) {
 	a.e.TakeDetached()
 	unregister(a.e, h.slot)
 	buf := make([]byte, 1<<20)
-	for p := range 2 { // what it sent to the others is theirs
+	for p := range 2 { // the messages that it has sent to the others stay theirs
 		at := []*tester{a, b}[p]
 		w.settle()
 		for at.e.process(at.slot).stray.n > 0 {
@@ -111,13 +111,13 @@ func (h *vandal) next() byte {
 	return x
 }
 
-// number draws one that means something somewhere.
+// number draws a number that has a meaning somewhere.
 func (h *vandal) number() uint64 {
 	list := [...]uint64{0, 1, 2, 7, 64, 768, 769, 4096, 16384, 20_000, 1 << 20, 1 << 32, limits.MaxRegion, 1 << 63, 1<<64 - 1}
 	return list[int(h.next())%len(list)]
 }
 
-// act does one thing: scribble, or half of what a working process half would do.
+// act does one thing: it scribbles, or does half of what a correct process half would do.
 func (h *vandal) act() {
 	switch h.next() % 8 {
 	case 0: // a word anywhere
@@ -136,7 +136,8 @@ func (h *vandal) act() {
 }
 
 func (h *vandal) post(receive bool) {
-	defer func() { _ = recover() }() // its own half trips over what it has scribbled; nothing of the engine is called here
+	// Its own half fails on what it has scribbled; no engine code runs here.
+	defer func() { _ = recover() }()
 	codes := [...]vni.Code{vni.CodeSend, vni.CodeSendShort, vni.CodePut, vni.CodeGet, vni.CodeResolve, vni.CodeCancel, vni.CodeSend, vni.CodeReceive, vni.CodeBarrier, vni.CodeRefill,
 		vni.CodeMulticast, vni.CodeMulticastShort, vni.CodeSendRun, vni.CodeSendDatagram}
 	take, code := h.v.TakeSend, codes[int(h.next())%len(codes)]
@@ -166,14 +167,14 @@ func (h *vandal) post(receive bool) {
 	}
 	h.v.SetDescriptors(receive, i%8, []vni.Descriptor{{Region: uint32(h.next() % 2), Offset: h.number(), Len: size}})
 	h.v.Post(vni.Command{Code: code, Context: uint16(i), Size: uint32(h.next() % 5)})
-	for k := range 8 { // it reads its doorbells, mostly
+	for k := range 8 { // most of the time it reads its doorbells
 		if h.next()%4 != 0 && h.v.Doorbell(receive, k) == vni.Done {
 			h.v.Release(receive, k)
 		}
 	}
 }
 
-// list writes receivers of a multicast, which are there as a rule.
+// list writes receivers of a multicast, most of which exist.
 func (h *vandal) list(b []byte) {
 	for i := range 4 {
 		n := &h.names[h.next()%3]

@@ -15,10 +15,11 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// FuzzHostileRings has a process post rings and runs, and write every word of them that it can: what it says that it has read, beyond and
-// behind what was, the count of a record half read, the ring's memory under the NIC's hand, lengths of messages that are being sent,
-// memory that two operations share, rings cancelled while they are full, Refills that nothing asked for. It may harm what it takes part in
-// and nothing else (decision 10).
+// FuzzHostileRings lets a process post rings and runs and overwrite every word of them that it
+// can. It writes read positions beyond and before the real one, and the count of a half-read
+// record. It writes into a ring while the NIC does, and changes the lengths of messages that are
+// being sent. It gives two operations the same memory, cancels full rings, and posts Refills for
+// which nothing asked. It may harm only operations in which it takes part (decision 10).
 func FuzzHostileRings(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{0, 1, 7, 3, 5, 2, 4, 1, 3, 9, 8, 8, 6, 1}, 30))
 	f.Add(bytes.Repeat([]byte{6, 0, 2, 9, 1, 3, 9, 2, 7, 250, 10, 4}, 40))
@@ -29,19 +30,19 @@ func FuzzHostileRings(f *testing.F) {
 	})
 }
 
-// vandals are lives of a process that wrecks rings, one after the other, beside two that work.
+// vandals is a series of lives of a process that wrecks rings, next to two correct processes.
 type vandals struct {
 	*fabric
 	*vandal
 	a, b  *tester
 	open  []sending
 	lives int
-	wild  byte // how often, of 256 times, this life does what it cannot get away with
+	wild  byte // how often, of 256 times, this life does something for which it is detached
 	sent  int
 	steps int
 }
 
-// sending is a send of a working process that has not ended.
+// sending is a send of a correct process that has not ended.
 type sending struct {
 	by  *tester
 	ctx int
@@ -61,7 +62,7 @@ func newVandals(t testing.TB, script []byte, d mutate.Defect) *vandals {
 	return v
 }
 
-// begin begins a life. Its predecessor may have been thrown out; it is gone.
+// begin begins a life. The one before it may have been detached, and has gone.
 func (v *vandals) begin() {
 	left := v.script
 	v.vandal = newVandalOf(v.fabric, fmt.Sprintf("h/%d", v.lives), vni.Geometry{Commands: 64, Contexts: vandalContexts, Descriptors: 4, PoolPages: vandalPages}, left)
@@ -70,7 +71,7 @@ func (v *vandals) begin() {
 	v.known("a/0", "b/0", v.vandal.names[0].String())
 }
 
-// end ends a life, thrown out or not. What it leaves behind goes a little a poll.
+// end ends a life, detached or not. Each poll frees a little of what it leaves behind.
 func (v *vandals) end() {
 	v.e.TakeDetached()
 	at := post(v.e, driver.Command{Code: driver.DeleteProcess, Index: v.slot})
@@ -78,7 +79,7 @@ func (v *vandals) end() {
 	v.e.Driver().GiveBack(v.slot)
 }
 
-// act plays the script, and lives on in another life when it is thrown out.
+// act plays the script, and continues in another life after a detach.
 func (v *vandals) act() {
 	for len(v.script) > 0 && v.steps < 600 {
 		tolerantly(v.misdeed)
@@ -99,16 +100,18 @@ func (v *vandals) act() {
 	}
 }
 
-// tolerantly has a vandal go on that trips over what it has scribbled into its own half.
+// tolerantly runs f and ignores a panic: a vandal may fail on what it has scribbled into its own
+// half.
 func tolerantly(f func()) {
 	defer func() { _ = recover() }()
 	f()
 }
 
-// dares reports whether it does now what it cannot get away with: the less it does, the deeper it gets.
+// dares reports whether it now does something for which it is detached. The less often it does,
+// the deeper it gets.
 func (v *vandals) dares() bool { return v.next() < v.wild }
 
-// misdeed is one thing that it does to its rings and runs, or one that makes the NIC use them.
+// misdeed does one thing to its rings and runs, or one that makes the NIC use them.
 func (v *vandals) misdeed() {
 	switch v.next() % 16 {
 	case 0, 1:
@@ -117,7 +120,7 @@ func (v *vandals) misdeed() {
 		if i := v.underWay(); v.next() < 4*v.wild {
 			v.v.SetConsumed(i, v.v.Produced(i)+v.offset(), []uint32{0, 0, 1, 2, 7, 1 << 31, 1<<32 - 1}[v.next()%7])
 		}
-	case 3: // honest for once
+	case 3: // this once it is honest
 		for i := range vandalContexts {
 			v.v.SetConsumed(i, v.v.Produced(i), 0)
 			v.refill(i)
@@ -134,7 +137,7 @@ func (v *vandals) misdeed() {
 		v.v.Post(c)
 	case 7:
 		v.run()
-	case 8: // something else with the same pages
+	case 8: // other operations with the same pages
 		v.overlap()
 	case 9:
 		for i := range vandalContexts {
@@ -149,7 +152,7 @@ func (v *vandals) misdeed() {
 	}
 }
 
-// underWay is a receive context that is, if there is one.
+// underWay returns a receive context that is in use, if there is one.
 func (v *vandals) underWay() int {
 	first := int(v.next())
 	for i := range vandalContexts {
@@ -160,7 +163,7 @@ func (v *vandals) underWay() int {
 	return first % vandalContexts
 }
 
-// offset is how far what it says it has read is from what there is.
+// offset returns how far its claimed read position is from the produced position.
 func (v *vandals) offset() uint64 {
 	behind := []int64{0, 0, -16, -64, -4096, 16, 64, 1, -1, 4096, 1 << 40, -1 << 40, -1 << 63}
 	return uint64(behind[int(v.next())%len(behind)])
@@ -172,7 +175,7 @@ func (v *vandals) postRing() {
 	if dares := v.dares(); !ok && !dares {
 		return
 	} else if dares {
-		i = int(v.next()) % vandalContexts // perhaps one that is under way
+		i = int(v.next()) % vandalContexts // perhaps one in use
 	}
 	pages := 1 + int(v.next())%4
 	c := vni.ReceiveContext{Flags: vni.WantNotify | vni.AnyTag, PoolIndex: int32(v.next() % vandalPages), Size: uint32(pages), Len: uint64(pages * limits.PageBytes),
@@ -206,7 +209,8 @@ func (v *vandals) refill(i int) {
 	v.v.Post(c)
 }
 
-// rewrite writes into the pool: what the NIC has just written there, or what it is about to send.
+// rewrite writes into the pool: over what the NIC has just written there, or over what it is about
+// to send.
 func (v *vandals) rewrite() {
 	pool := v.seg.Pool()
 	for range 1 + v.next()%32 {
@@ -215,7 +219,8 @@ func (v *vandals) rewrite() {
 	}
 }
 
-// run posts a run whose lengths are right, mostly, and which may change before the NIC has read them, or after.
+// run posts a run with lengths that are most often right, and that may change before or after the
+// NIC has read them.
 func (v *vandals) run() {
 	i, ok := v.v.TakeSend()
 	if !ok {
@@ -251,7 +256,7 @@ func (v *vandals) run() {
 	}
 }
 
-// overlap posts an ordinary receive, or a send, over pages that rings have.
+// overlap posts an ordinary receive, or a send, over pages of rings.
 func (v *vandals) overlap() {
 	page, n := int32(v.next()%vandalPages), uint64(v.next())*60
 	if v.next()%2 == 0 {
@@ -268,7 +273,7 @@ func (v *vandals) overlap() {
 	}
 }
 
-// feed has a working process send it something: short, a run, or long.
+// feed makes a correct process send it something: a short message, a run, or a long message.
 func (v *vandals) feed() {
 	by := [2]*tester{v.a, v.b}[v.next()%2]
 	kind, n := v.next()%4, int(v.next())
@@ -288,7 +293,7 @@ func (v *vandals) feed() {
 	v.open = append(v.open, sending{by, by.send(to, 1, 0, pattern(size, byte(v.sent)))})
 }
 
-// reap takes the ends of the working processes' sends.
+// reap collects the ended sends of the correct processes.
 func (v *vandals) reap() {
 	left := v.open[:0]
 	for _, s := range v.open {
@@ -301,7 +306,7 @@ func (v *vandals) reap() {
 	v.open = left
 }
 
-// converse has the working processes exchange messages, which the vandal must not hold up.
+// converse makes the correct processes exchange messages, which the vandal must not hold up.
 func (v *vandals) converse(seed int) {
 	v.t.Helper()
 	for _, n := range []int{10, 9000} {
@@ -315,14 +320,15 @@ func (v *vandals) converse(seed int) {
 	}
 }
 
-// atRest ends it, and looks whether all is as if it had never been.
+// atRest ends the last life, and checks that everything is as if it had never existed.
 func (v *vandals) atRest() {
 	v.t.Helper()
 	v.converse(200)
 	v.end()
 	v.until(10*time.Second, "every send to it has ended", func() bool { v.reap(); return len(v.open) == 0 })
 	buf := make([]byte, 1<<20)
-	for _, at := range []*tester{v.a, v.b} { // what it sent to the others is theirs
+	// The messages that it has sent to the others stay theirs.
+	for _, at := range []*tester{v.a, v.b} {
 		v.settle()
 		for at.e.process(at.slot).stray.n > 0 {
 			at.finish(true, at.recv("", 0, vni.AnyTag, buf))
@@ -332,8 +338,8 @@ func (v *vandals) atRest() {
 	v.noLeaks()
 }
 
-// What the fuzzer lives on must happen: rings that are used, stall, are given back and refused, runs that leave and are refused, and lives
-// that end for what cannot be.
+// The fuzzer is useful only if these things happen: rings are used, stall, are put back and
+// refused, runs leave and are refused, and lives end because of impossible values.
 func TestAProcessThatWrecksItsRingsHarmsItselfAlone(t *testing.T) { // decision 10
 	scripts := 150
 	if testing.Short() {

@@ -9,8 +9,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// The network loses and reorders, and not all may be permitted at once. So the permission of the rest would sometimes be
-// there before the GET, where it means nothing.
+// The network loses and reorders frames, and not all bytes may be permitted at once. So the
+// permission of the rest would sometimes arrive before the GET, where it has no meaning.
 func TestManyGETsAtOnceEndThoughRecordsOvertakeOneAnother(t *testing.T) { // USNIC-54
 	const n, many = 50_000, 32
 	f := newFabric(t, 0, fault.Config{})
@@ -35,7 +35,7 @@ func TestManyGETsAtOnceEndThoughRecordsOvertakeOneAnother(t *testing.T) { // USN
 			buf := make([]byte, n)
 			bufs = append(bufs, buf)
 			gets = append(gets, a.start(vni.CodeGet, &vni.SendContext{Flags: vni.WantNotify, Remote: h}, buf))
-			f.step() // each is a frame of its own
+			f.step() // each leaves in a separate frame
 		}
 		for i, g := range gets {
 			if c := a.finish(false, g); c.Status != vni.StatusOK || !bytes.Equal(bufs[i], there) {

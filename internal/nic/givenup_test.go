@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// call calls by commands, as a process does: the receive of the reply first. It returns the two contexts.
+// call makes a call by commands, as a process does: the receive of the reply first. It returns the
+// two contexts.
 func (p *tester) call(to *tester, tag uint64, request, reply []byte) (sent, answer int, token uint32) {
 	p.f.t.Helper()
 	i, ok := p.v.TakeSend()
@@ -26,7 +27,7 @@ func (p *tester) call(to *tester, tag uint64, request, reply []byte) (sent, answ
 	return i, answer, token
 }
 
-// giveUp cancels the receive of a reply, and waits until that has ended.
+// giveUp cancels the receive of a reply, and waits until it has ended.
 func (p *tester) giveUp(answer int) {
 	p.f.t.Helper()
 	p.post(vni.Command{Code: vni.CodeCancel, Context: uint16(answer), Size: vni.CancelReceive})
@@ -35,14 +36,14 @@ func (p *tester) giveUp(answer int) {
 	}
 }
 
-// reply answers a call by a command, and returns how that ended.
+// reply answers a call by a command, and returns the status of the answer.
 func (p *tester) reply(to *tester, token uint32, data []byte) vni.Status {
 	p.f.t.Helper()
 	c := &vni.SendContext{NIC: to.e.ID(), Slot: to.slot, Gen: to.gen, Tag: uint64(token), Flags: vni.IsReply | vni.WantNotify}
 	return p.finish(false, p.start(vni.CodeSend, c, data)).Status
 }
 
-// callStraight calls by the straight way.
+// callStraight makes a call by the straight way.
 func (p *rider) callStraight(to *tester, n, token uint32, reply []byte) *vni.StraightReceive {
 	p.f.t.Helper()
 	w := &vni.StraightReceive{From: to.name, Tag: uint64(token), Takes: vni.TakesReply, Buf: reply}
@@ -58,7 +59,7 @@ func (p *rider) callStraight(to *tester, n, token uint32, reply []byte) *vni.Str
 	return w
 }
 
-// replyStraight answers a call by the straight way, and reports whether that took the reply.
+// replyStraight answers a call by the straight way. It reports whether that way took the reply.
 func (p *rider) replyStraight(to *tester, token uint32, data []byte) bool {
 	room := p.way.Send(&vni.StraightSend{NIC: to.e.ID(), Slot: to.slot, Gen: to.gen, Tag: uint64(token), Len: len(data), Reply: true})
 	if room == nil {
@@ -115,7 +116,7 @@ func TestACallByTheStraightWayIsGivenUpLikeAnyOther(t *testing.T) {
 	})
 }
 
-// Nothing is told of a call that ends with its reply, whatever is cancelled afterwards.
+// A call that ends with its reply causes no Withdraw, even if a receive is cancelled afterwards.
 func TestACallThatWasAnsweredIsNotGivenUp(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.process(0, "a/0"), f.process(1, "b/0")
@@ -141,14 +142,14 @@ func TestACallThatWasAnsweredIsNotGivenUp(t *testing.T) {
 	}
 }
 
-// call is an envelope of a's message number n that is a call.
+// call returns the envelope of a's message number n, which is a call.
 func (c *crafted) call(n, token uint32) wire.Envelope {
 	e := c.env(n, 0, 7)
 	e.Token = callToken | token
 	return e
 }
 
-// gives makes an envelope that of the record by which a gives the call up.
+// gives turns the envelope of a call into that of the record by which a gives the call up.
 func gives(e wire.Envelope, cost uint64) wire.Envelope {
 	e.Tag = cost
 	return e
@@ -190,7 +191,8 @@ func TestATokenThatIsUsedAgainIsOfANewCall(t *testing.T) {
 	}
 }
 
-// A NIC speaks for its own processes alone, and a process for itself: what others say leaves a call as it is.
+// A NIC speaks only for its own processes, and a process only for itself: records of others do not
+// affect a call.
 func TestNoStrangerGivesACallUp(t *testing.T) {
 	f := newFabric(t, 3, fault.Config{})
 	a, b, x := f.process(0, "a/0"), f.process(1, "b/0"), f.process(2, "x/0")
@@ -207,7 +209,7 @@ func TestNoStrangerGivesACallUp(t *testing.T) {
 	}
 	other := forged
 	other.SrcGen++
-	wire.PutWithdraw(record, 0, &other) // of another life of the caller's slot
+	wire.PutWithdraw(record, 0, &other) // another life of the caller's slot
 	(*handler)(b.e).Deliver(f.now, b.e.peerOf(a.e.ID()).ep, record)
 	if got := b.reply(a, token, []byte("ok")); got != vni.StatusOK {
 		t.Fatalf("the reply ended with %v", got)
@@ -227,7 +229,7 @@ func TestANICRemembersABoundedNumberOfCallsThatWereGivenUp(t *testing.T) {
 	}
 	for token, want := range map[uint32]bool{0: false, calls - limits.CallsGivenUp - 1: false, calls - limits.CallsGivenUp: true, calls - 1: true} {
 		before := c.b.e.Count(vni.NICRepliesCancelled)
-		c.b.reply(c.a, callToken|token, nil) // what is sent, the caller's NIC may refuse
+		c.b.reply(c.a, callToken|token, nil) // the caller's NIC may refuse a reply that is sent
 		if got := c.b.e.Count(vni.NICRepliesCancelled) > before; got != want {
 			t.Errorf("the reply to call %d of %d was refused: %v; expected %v", token, calls, got, want)
 		}
@@ -237,7 +239,8 @@ func TestANICRemembersABoundedNumberOfCallsThatWereGivenUp(t *testing.T) {
 	}
 }
 
-// The session that a call left in may be over when its caller gives up: its number is another message's then.
+// The session in which a call has left may be over when its caller gives up: in the next session
+// its number belongs to another message.
 func TestACallOfAnEarlierSessionIsNotWithdrawnInTheNext(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.process(0, "a/0"), f.process(1, "b/0")
@@ -258,7 +261,7 @@ func TestACallOfAnEarlierSessionIsNotWithdrawnInTheNext(t *testing.T) {
 	}
 }
 
-// A NIC may have many processes here to call, and none of its notes costs it anything.
+// A NIC may call many processes here, but the notes about its calls are bounded.
 func TestTheCallsThatOneNICGaveUpAreBoundedOverAllProcesses(t *testing.T) {
 	e, pr := &Engine{}, &peer{}
 	var procs []*process
@@ -275,7 +278,8 @@ func TestTheCallsThatOneNICGaveUpAreBoundedOverAllProcesses(t *testing.T) {
 		}
 	}
 	full := procs[0]
-	e.noteGivenUp(&source{p: full, credit: full.credits[0]}, callToken|limits.CallsGivenUp) // replaces the oldest
+	// Replaces the oldest.
+	e.noteGivenUp(&source{p: full, credit: full.credits[0]}, callToken|limits.CallsGivenUp)
 	if _, known := full.credits[0].givenUp.places[givenUpCall{token: callToken | limits.CallsGivenUp}]; !known || pr.givenUp != limits.CallsGivenUpPerPeer {
 		t.Errorf("the newest call of a full process is noted: %v, of %d calls", known, pr.givenUp)
 	}

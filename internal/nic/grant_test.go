@@ -38,7 +38,7 @@ func TestSendersThatStallKeepNobodyElseWaiting(t *testing.T) { // decision 8: ov
 	}
 }
 
-// Nothing else need happen at the receiver's NIC when the patience with a sender ends.
+// When the patience with a sender ends, no other event need happen at the receiver's NIC.
 func TestTheEndOfPatienceWithASilentSenderIsPolledFor(t *testing.T) { // decision 8: overcommit
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.process(0, "a/0"), f.process(1, "b/0")
@@ -68,14 +68,14 @@ func TestAReplyThatComesTooLateIsNotAccepted(t *testing.T) { // decision 6
 			buf := make([]byte, n)
 			b.wantReceived(b.recv("a/0", 1, 0, buf), buf, nil)
 			r := b.recv("a/0", 7, vni.IsReply, buf)
-			f.settle() // as it would be: posted before the call
+			f.settle() // as in practice: posted before the call
 			a.wantSent(a.send("b/0", 7, vni.IsReply|vni.WantAccept, pattern(n, 1)))
 			b.wantReceived(r, buf, pattern(n, 1))
 		}
 	})
 }
 
-// asking is a granter, and messages that NICs ask for permission for.
+// asking holds a granter, and messages for which NICs ask for permission.
 type asking struct {
 	e    *Engine
 	g    *granter
@@ -236,10 +236,11 @@ func TestSlowNICsLeaveTheOthersRoom(t *testing.T) { // decision 8: overcommit
 		t.Fatalf("the granter wants to be called in %v", next.Sub(a.e.now))
 	}
 	held := a.g.outstanding
-	a.e.now = a.e.now.Add(time.Second) // neither has sent anything
+	a.e.now = a.e.now.Add(time.Second) // neither NIC has sent anything
 	a.g.run(a.e)
 	grant := late.inBatches(limits.GrantBytes)
-	a.check(t, 60_000+grant) // another message of the first NIC has been permitted some: perhaps only the others stall
+	// Another message of the first NIC has got permission: perhaps only its other messages stall.
+	a.check(t, 60_000+grant)
 	if a.pr[0].granted != grant {
 		t.Errorf("the NIC that owes is permitted %d bytes more, want one grant", a.pr[0].granted)
 	}

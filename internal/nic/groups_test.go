@@ -59,13 +59,14 @@ func (p *tester) wantStatus(i int, want vni.Status) vni.Completion {
 	return c
 }
 
-// teamKey is the name of the group of a team.
+// teamKey is the name of a team's group.
 var teamKey = func() (n vni.Name) {
 	copy(n.App[:], "team")
 	return n
 }()
 
-// news is what a NIC tells of a process of its that joins a team, or leaves it; change is the place of that in its session.
+// news returns the record by which a NIC announces that one of its processes joins or leaves a
+// team. change is the number of the change in its session.
 func news(op byte, change uint32, name vni.Name, slot uint16, gen, number, size uint32) []byte {
 	b := make([]byte, 92) // internal/coll/seats.go
 	le := binary.LittleEndian
@@ -108,7 +109,7 @@ func newTeam(f *fabric, members int) *team {
 	return g
 }
 
-// each starts an operation at every member, and looks at how it ended.
+// each starts an operation at every member, and checks how it ended.
 func (g *team) each(start func(i int, p *tester) int, end func(i int, c vni.Completion)) {
 	g.f.t.Helper()
 	var ctx []int
@@ -127,7 +128,7 @@ func (g *team) ok(i int, c vni.Completion) {
 	}
 }
 
-// networks are what groups are tried on.
+// networks holds the networks on which groups are tested.
 var networks = []struct {
 	name    string
 	nics    int
@@ -174,7 +175,8 @@ func TestNobodyLeavesABarrierBeforeAllHaveEntered(t *testing.T) { // QNIX-8
 					ctx[i] = p.barrier(g.numbers[i], uint32(n))
 				}
 			}
-			for range 300 { // not longer: on the bad network, even probes would all be lost at some time
+			// Not longer: on the bad network, even all probes would be lost at some time.
+			for range 300 {
 				f.step()
 			}
 			for i, p := range g.members {
@@ -216,8 +218,8 @@ func TestBroadcastsWaitForAMemberThatDoesNotAsk(t *testing.T) {
 	f := newFabric(t, 6, fault.Config{Seed: 4, Loss: 0.05})
 	g := newTeam(f, 6)
 	const size = 200_000
-	const rounds = 5 // more than a NIC keeps for a process, so that some must be fetched
-	lazy := 4        // has a member below it when the root is 0: 5
+	const rounds = 5 // more than a NIC keeps for a process, so some must be fetched
+	lazy := 4        // it has a member below it when the root is 0: 5
 	bufs := make([][]byte, rounds*6)
 	var root []int
 	for k := range rounds {

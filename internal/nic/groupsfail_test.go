@@ -20,15 +20,18 @@ func TestJoinsThatCannotBeAreToldSo(t *testing.T) { // QNIX-11, decision 10
 	roster := make([]byte, 5*vni.RosterBytes)
 	member := g.members[0]
 	member.wantStatus(member.startJoin("team", 0, 3, 0, roster), vni.StatusGroupJoined)
-	stranger.wantStatus(stranger.startJoin("team", 0, 3, 0, roster), vni.StatusGroupSize) // has all its members
+	// The group has all its members.
+	stranger.wantStatus(stranger.startJoin("team", 0, 3, 0, roster), vni.StatusGroupSize)
 	stranger.wantStatus(stranger.startJoin("Team", 0, 3, 0, roster), vni.StatusBadArgument)
 	stranger.wantStatus(stranger.startJoin("none", 0, 0, 0, roster), vni.StatusBadArgument)
-	stranger.wantStatus(stranger.startJoin("late", 3, 2, 0, roster), vni.StatusBadArgument) // an epoch that no member has shrunk to
+	// An epoch to which no member has shrunk.
+	stranger.wantStatus(stranger.startJoin("late", 3, 2, 0, roster), vni.StatusBadArgument)
 	stranger.wantStatus(stranger.startJoin("late", 1, 0, 77, roster), vni.StatusNoGroup)
 
 	first := stranger.startJoin("pair", 0, 2, 0, roster)
 	f.until(time.Second, "the join is known", func() bool { return f.engines[1].groups.Len() == 2 })
-	other.wantStatus(other.startJoin("pair", 0, 3, 0, roster), vni.StatusGroupSize) // and the first notices nothing
+	// The first member does not notice.
+	other.wantStatus(other.startJoin("pair", 0, 3, 0, roster), vni.StatusGroupSize)
 	second := other.startJoin("pair", 0, 2, 0, make([]byte, len(roster)))
 	stranger.wantStatus(first, vni.StatusOK)
 	other.wantStatus(second, vni.StatusOK)
@@ -38,7 +41,8 @@ func TestJoinsThatCannotBeAreToldSo(t *testing.T) { // QNIX-11, decision 10
 	member.wantStatus(member.broadcast(g.numbers[0], 3, roster), vni.StatusBadArgument)
 	member.wantStatus(member.reduce(g.numbers[0], 0, vni.SumInt64, roster[:7]), vni.StatusBadArgument)
 	member.wantStatus(member.reduce(g.numbers[0], 0, 0, roster[:8]), vni.StatusBadArgument)
-	for i, want := range []uint64{11, 1, 0} { // each is counted where it was asked for, and by no other NIC
+	// Each is counted where it was posted, and by no other NIC.
+	for i, want := range []uint64{11, 1, 0} {
 		if n := f.engines[i].Count(vni.NICFailedBadArgument); n != want {
 			t.Errorf("NIC %d counts %d operations with bad arguments; expected %d", i, n, want)
 		}
@@ -48,7 +52,9 @@ func TestJoinsThatCannotBeAreToldSo(t *testing.T) { // QNIX-11, decision 10
 }
 
 func TestJoinsOfDifferentSizesThatCrossAreDecidedByName(t *testing.T) {
-	for ahead := range 2 { // polls, of the NIC that has the wrong one: later the right ones know of it, and not yet that it is over
+	// Polls of the NIC that has the wrong one: later the right ones know of it, but not yet that
+	// it is over.
+	for ahead := range 2 {
 		f := newFabric(t, 2, fault.Config{})
 		a, b, c := f.process(0, "a/0"), f.process(1, "b/0"), f.process(0, "c/0")
 		f.known("a/0", "b/0", "c/0")
@@ -77,7 +83,7 @@ func TestWhoWasToldOfAnotherSizeCanJoinWithIt(t *testing.T) {
 	f.noLeaks()
 }
 
-// As long as one with another size is there no group is complete, and more come than it has room for.
+// While there is one with another size, no group is complete, and more join than it has room for.
 func TestOfJoinsThatWereTooManyTheLowestNamesStay(t *testing.T) {
 	f := newFabric(t, 4, fault.Config{})
 	a, b, c, wrong := f.process(0, "a/0"), f.process(1, "b/0"), f.process(2, "c/0"), f.process(3, "d/0")
@@ -95,7 +101,7 @@ func TestOfJoinsThatWereTooManyTheLowestNamesStay(t *testing.T) {
 	f.noLeaks()
 }
 
-// How a member can end, and what the others' operation finds out by.
+// The ways in which a member can end, and how the others' operation notices it.
 func TestADeathEndsWhatTheOthersWaitForAndNamesTheDead(t *testing.T) {
 	for name, end := range map[string]func(f *fabric, p *tester, number uint32){
 		"its process ends": func(_ *fabric, p *tester, _ uint32) { p.exit() },
@@ -173,7 +179,7 @@ func TestWhoGivesAnOperationUpLeavesTheGroup(t *testing.T) {
 	g.members[0].wantStatus(join, vni.StatusCancelled)
 }
 
-// shrink has the survivors of a team agree on a new group, and use it.
+// shrink makes the survivors of a team agree on a new group and use it.
 func shrink(t *testing.T, g *team, dead int) {
 	t.Helper()
 	n := len(g.members)
@@ -218,7 +224,8 @@ func shrink(t *testing.T, g *team, dead int) {
 	}
 }
 
-// A broadcast is given up while a peer takes no more of it. When the peer takes more, there is nothing to go on with.
+// A broadcast is given up while a peer takes no more of it. When the peer can take more, there is
+// nothing to continue.
 func TestABroadcastThatIsGivenUpWaitsForNoPeer(t *testing.T) {
 	f := newWideFabric(t, 1472, 2, fault.Config{Seed: 1}, func(c *Config) { c.ReceiveCapacity = 16 << 10 })
 	g := newTeam(f, 2)
@@ -274,7 +281,7 @@ func TestMembersWhoDoDifferentThingsAreTold(t *testing.T) {
 	two := g.members[1].broadcast(g.numbers[1], 1, []byte("x"))
 	g.members[0].wantStatus(one, vni.StatusGroupMismatch)
 	g.members[1].wantStatus(two, vni.StatusGroupMismatch)
-	f.run(time.Second) // the third hears
+	f.run(time.Second) // the third is told
 	g.members[2].wantStatus(g.members[2].barrier(g.numbers[2], 3), vni.StatusGroupMismatch)
 }
 
@@ -325,7 +332,7 @@ func TestALateMemberDoesWhatThoseWhoHaveLeftHaveDone(t *testing.T) {
 		ctx[i] = p.broadcast(g.numbers[i], 0, b)
 	}
 	for i, p := range g.members[:late] {
-		p.wantStatus(ctx[i], vni.StatusOK) // it is staged for the late one
+		p.wantStatus(ctx[i], vni.StatusOK) // it is staged for the late member
 		p.wantStatus(p.startGroup(vni.Command{Code: vni.CodeLeave, Group: g.numbers[i]}, &vni.SendContext{}, nil), vni.StatusOK)
 	}
 	for range 1000 {
@@ -340,15 +347,15 @@ func TestALateMemberDoesWhatThoseWhoHaveLeftHaveDone(t *testing.T) {
 	f.noLeaks()
 }
 
-// A member that has no room takes part, fetches later, and its NIC dies before that: only the root's process waits for it,
-// and the root's NIC does not talk to it.
+// A member without room takes part and is to fetch the data later, but its NIC dies before that.
+// Only the root's process waits for it, and the root's NIC does not exchange data with it.
 func TestTheRootHearsOfTheDeathOfAMemberThatOnlyOthersKnow(t *testing.T) {
 	f := newFabric(t, 4, fault.Config{})
 	g := newTeam(f, 4)
 	const leaf = 3 // below 2
 	size := limits.BroadcastBytes
 	var root int
-	for range 3 { // the third is beyond what is staged for the leaf
+	for range 3 { // the third exceeds what is staged for the leaf
 		ctx := make([]int, 4)
 		for i, p := range g.members[:leaf] {
 			ctx[i] = p.broadcast(g.numbers[i], 0, make([]byte, size))
@@ -370,8 +377,9 @@ func TestTheRootHearsOfTheDeathOfAMemberThatOnlyOthersKnow(t *testing.T) {
 	}
 }
 
-// Two survivors that are not in the same epoch find one another: the one that is behind goes on to the later epoch.
-// Of two members that leave, the second has done less than the first. What it has not done fails, though the first had done it.
+// Two survivors in different epochs find one another: the one that is behind continues in the
+// later epoch. If two members leave and the second has done fewer operations than the first, its
+// missing operations fail, even those that the first has done.
 func TestWhatTheSecondThatLeavesHasNotDoneFailsThoughTheFirstHas(t *testing.T) {
 	f := newFabric(t, 4, fault.Config{})
 	g := newTeam(f, 4)
@@ -389,10 +397,11 @@ func TestWhatTheSecondThatLeavesHasNotDoneFailsThoughTheFirstHas(t *testing.T) {
 		}
 	}
 	g.members[0].wantStatus(ctx[0], vni.StatusGroupBroken)
-	f.noLeaks() // also of what 2 had sent
+	f.noLeaks() // including what 2 has sent
 }
 
-// A NIC that comes later is told nothing of a group that is broken: its processes may have one of that name.
+// A NIC that comes later is not told of a broken group: its processes may make a group of the same
+// name.
 func TestABrokenGroupKeepsNoneOutThatComesLater(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	g := newTeam(f, 2)
@@ -409,7 +418,8 @@ func TestABrokenGroupKeepsNoneOutThatComesLater(t *testing.T) {
 	p.wantStatus(p.startJoin("team", 0, 1, 0, make([]byte, vni.RosterBytes)), vni.StatusOK)
 }
 
-// A member that shrinks the group waits for those of the broken one that live, and no longer for one that ends meanwhile.
+// A member that shrinks the group waits for the living members of the broken group, and stops
+// waiting for one that ends meanwhile.
 func TestOneThatShrinksDoesNotWaitForAMemberThatEndsMeanwhile(t *testing.T) {
 	for _, nics := range []int{3, 1} {
 		f := newFabric(t, nics, fault.Config{})
@@ -443,7 +453,7 @@ func TestThoseWhoShrinkMeetInTheLatestEpoch(t *testing.T) {
 	f.step()
 	ahead := join(1, 2) // it has given the first up
 	g.members[0].wantStatus(behind, vni.StatusGroupMismatch)
-	late := join(2, 1) // has yet to begin
+	late := join(2, 1) // has not started yet
 	g.members[2].wantStatus(late, vni.StatusGroupMismatch)
 	ctx := []int{join(0, 2), ahead, join(2, 2)}
 	for i, p := range g.members[:3] {

@@ -8,8 +8,9 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// FuzzRecordsAboutGroups is a peer that says anything about groups while operations are under way. It may spoil the group,
-// but nothing else: no panic, no limit broken, and all comes back when the processes end.
+// FuzzRecordsAboutGroups lets a peer send anything about groups while operations are in progress.
+// It may spoil the group, but nothing else: no panic, no broken limit, and nothing is left when
+// the processes end.
 func FuzzRecordsAboutGroups(f *testing.F) {
 	for _, h := range []wire.GroupHeader{{Group: 1, Rank: 1}, {Group: 1, Operation: 1, Rank: 1}, {Group: 2, Operation: 2, Rank: 1}} {
 		for what := range uint8(10) {
@@ -28,7 +29,7 @@ func FuzzRecordsAboutGroups(f *testing.F) {
 	for _, op := range []byte{wire.TableJoin, wire.TableLeave} {
 		m := vni.Name{}
 		copy(m.App[:], "m")
-		told := news(op, 2, m, 1, 7, 1, 3) // the peer has told of rank 1
+		told := news(op, 2, m, 1, 7, 1, 3) // the peer has announced rank 1
 		b := make([]byte, wire.RecordLen+len(told))
 		wire.PutTable(b, len(told))
 		copy(b[wire.RecordLen:], told)
@@ -39,7 +40,8 @@ func FuzzRecordsAboutGroups(f *testing.F) {
 			return
 		}
 		fb := newFabric(t, 2, fault.Config{})
-		g := newTeam(fb, 3) // ranks 0 and 2 on the first NIC, with numbers 1 and 2; rank 1 on the second
+		// Ranks 0 and 2 on the first NIC, with numbers 1 and 2; rank 1 on the second.
+		g := newTeam(fb, 3)
 		e := fb.engines[0]
 		g.members[0].broadcast(g.numbers[0], 1, make([]byte, 8))
 		g.members[2].reduce(g.numbers[2], vni.AllRanks, vni.SumInt64, make([]byte, 8))

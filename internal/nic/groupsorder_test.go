@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// A process that joins, thinks better of it and joins again, on a network where records overtake one another.
+// A process joins, cancels and joins again, on a network where records overtake one another.
 func TestAJoinAfterACancelledOneIsKnownEverywhere(t *testing.T) {
 	for seed := range uint64(10) {
 		f := newFabric(t, 3, fault.Config{Seed: seed*7 + 1, Loss: 0.2, Reorder: 0.4})
@@ -37,13 +37,15 @@ func TestAJoinAfterACancelledOneIsKnownEverywhere(t *testing.T) {
 	}
 }
 
-// The stranger's NIC does not know the members: its pair with theirs has told it nothing yet.
+// The stranger's NIC does not know the members: its pairs with their NICs have told it nothing
+// yet.
 func TestAJoinToAFullGroupIsRefusedByItsMembersNICs(t *testing.T) {
 	f := newFabric(t, 4, fault.Config{Seed: 3, Loss: 0.1})
 	g := newTeam(f, 3)
 	x := f.process(3, "x/0")
 	e := f.engines[3]
-	e.groups = coll.New(coll.Config{NIC: 4, MTU: 1472, Counts: e.counts}, forGroups{(*services)(e)}) // as if their joins were still on the way
+	// As if their joins were still on the way.
+	e.groups = coll.New(coll.Config{NIC: 4, MTU: 1472, Counts: e.counts}, forGroups{(*services)(e)})
 	for _, pr := range e.peers.list {
 		e.groups.Up(&pr.groups)
 	}

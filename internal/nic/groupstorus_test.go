@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// newTorus is a fabric whose NICs have positions, NIC i at x = i mod width, but for those without one.
+// newTorus makes a fabric whose NICs have positions, NIC i at x = i mod width, except for those in
+// without.
 func newTorus(t testing.TB, width, height int, faults fault.Config, without ...uint64) *fabric {
 	return newWideFabric(t, 1472, width*height, faults, func(c *Config) {
 		if slices.Contains(without, c.ID) {
@@ -21,7 +22,7 @@ func newTorus(t testing.TB, width, height int, faults fault.Config, without ...u
 	})
 }
 
-// wantTree looks at the place that one of the members at each NIC has in the tree of the first root.
+// wantTree checks the place that one of the members at each NIC has in the tree of the first root.
 func wantTree(t *testing.T, f *fabric, parents []int) {
 	t.Helper()
 	for i, e := range f.engines {

@@ -18,23 +18,23 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// fabric is some engines on one switch, moved on together on virtual time.
+// fabric is some engines on one switch, which advance together in virtual time.
 type fabric struct {
 	t       testing.TB
 	now     clock.Time
 	sw      *mem.Switch
 	engines []*Engine
 	faults  []*fault.Driver
-	stepBy  func() // instead of a poll of every engine
+	stepBy  func() // replaces a poll of every engine
 	steps   int
-	alone   bool // allocations are counted: nothing is judged
+	alone   bool // allocations are counted: no audit
 }
 
 func newFabric(t testing.TB, nics int, faults fault.Config) *fabric {
 	return newWideFabric(t, 1472, nics, faults)
 }
 
-// roomy has a NIC say that it takes much at a time.
+// roomy makes a NIC announce a large receive capacity.
 func roomy(c *Config) { c.ReceiveCapacity = limits.RoomyCapacity }
 
 // newWideFabric is newFabric with frames of another length.
@@ -67,7 +67,8 @@ func newWideFabric(t testing.TB, mtu, nics int, faults fault.Config, change ...f
 	return f
 }
 
-// newFabricOf is newFabric of links that promise something, or nothing, and show frames before they are taken.
+// newFabricOf is newFabric with links that are reliable, or not, and that show frames before they
+// are taken.
 func newFabricOf(t testing.TB, nics int, promises bool) *fabric {
 	return newWideFabric(t, 1472, nics, fault.Config{}, func(c *Config) {
 		if !promises {
@@ -76,7 +77,7 @@ func newFabricOf(t testing.TB, nics int, promises bool) *fabric {
 	})
 }
 
-// promiseless is a port that says of itself that it may lose frames.
+// promiseless is a port that says that it may lose frames.
 type promiseless struct{ *mem.Port }
 
 func (promiseless) Properties() link.Properties { return link.Properties{} }
@@ -102,7 +103,7 @@ func (f *fabric) addNIC(id, incarnation uint64, faults fault.Config, change ...f
 	return e
 }
 
-// step polls every engine once and moves time on, to the next deadline if nothing happened.
+// step polls every engine once and advances the time, to the next deadline if nothing happened.
 func (f *fabric) step() {
 	if f.stepBy != nil {
 		f.stepBy()
@@ -123,10 +124,10 @@ func (f *fabric) step() {
 	}
 }
 
-// auditEvery is in how many steps what every engine has at the moment is judged once.
+// auditEvery is the number of steps between two audits of every engine.
 const auditEvery = 16
 
-// audit fails the test if what an engine has does not add up, or waits for nothing.
+// audit fails the test if the state of an engine is inconsistent, or if it waits for nothing.
 func (f *fabric) audit() {
 	f.t.Helper()
 	for _, e := range f.engines {
@@ -139,7 +140,7 @@ func (f *fabric) audit() {
 	}
 }
 
-// allocations counts those of the engines in run, which steps, a time.
+// allocations returns the average number of allocations of the engines in a run, which steps.
 func (f *fabric) allocations(runs int, run func()) float64 {
 	f.alone = true
 	defer func() { f.alone = false }()
@@ -158,7 +159,7 @@ func (f *fabric) until(d time.Duration, what string, ok func() bool) {
 	}
 }
 
-// tester is a process half at its simplest: it posts and looks at doorbells.
+// tester is a minimal process half: it posts and looks at doorbells.
 type tester struct {
 	f     *fabric
 	e     *Engine
@@ -169,11 +170,11 @@ type tester struct {
 	gen   uint32
 	uses  [limits.Contexts]uint32
 	wakes int
-	list  []byte // of receivers, of the last multicast
+	list  []byte // receivers of the last multicast
 
 	newAt   int   // position of its New_Process
-	heard   bool  // which has been answered
-	refused error // in this way
+	heard   bool  // that command has been answered
+	refused error // the error of the answer
 }
 
 // claimed reports whether its registration has ended.
@@ -238,7 +239,7 @@ func command(e *Engine, c driver.Command) driver.Result {
 	return r
 }
 
-// register has an engine serve a process.
+// register registers a process with an engine.
 func (f *fabric) register(e *Engine, name vni.Name, seg *vni.Segment, wakeUp func()) (slot uint16, gen uint32, err error) {
 	slot, at, err := ask(e, name, seg, wakeUp)
 	if err != nil {
@@ -257,7 +258,7 @@ func (f *fabric) register(e *Engine, name vni.Name, seg *vni.Segment, wakeUp fun
 	return slot, r.Gen, r.Err
 }
 
-// unregister has an engine let a process go.
+// unregister deletes a process from an engine.
 func unregister(e *Engine, slot uint16) {
 	command(e, driver.Command{Code: driver.DeleteProcess, Index: slot})
 	e.Driver().GiveBack(slot)
@@ -309,7 +310,7 @@ func (p *tester) start(code vni.Code, c *vni.SendContext, data []byte) int {
 	return p.startSized(code, 0, c, data)
 }
 
-// startSized is start for a command that says how many it is for.
+// startSized is start for a command with a size.
 func (p *tester) startSized(code vni.Code, size uint32, c *vni.SendContext, parts ...[]byte) int {
 	p.f.t.Helper()
 	i, ok := p.v.TakeSend()
@@ -378,7 +379,7 @@ func (p *tester) wantReceived(i int, buf, want []byte) vni.Completion {
 	return c
 }
 
-// noLeaks lets the fabric come to rest and asks every engine what it still holds.
+// noLeaks lets the fabric come to rest, and fails the test if an engine still holds anything.
 func (f *fabric) noLeaks() {
 	f.t.Helper()
 	end := f.now.Add(2 * time.Second)
@@ -394,7 +395,8 @@ func (f *fabric) noLeaks() {
 	}
 	f.audit()
 	for i, e := range f.engines {
-		if n := e.Count(vni.RelProbeSends) - probes[i]; n > uint64(len(f.engines)) { // every Watch(1) has had its Watch(-1); a look costs one
+		// Every Watch(1) has had its Watch(-1); a look costs one probe.
+		if n := e.Count(vni.RelProbeSends) - probes[i]; n > uint64(len(f.engines)) {
 			f.t.Errorf("NIC %d: probes its peers, %d times a second, though nothing depends on them", e.ID(), n)
 		}
 		for _, l := range e.Leaks() {
@@ -415,7 +417,7 @@ func pattern(n int, seed byte) []byte {
 	return b
 }
 
-// homed finds a name whose home is a NIC.
+// homed returns a name whose home is a given NIC.
 func (f *fabric) homed(nic int) string {
 	for i := range 1000 {
 		text := fmt.Sprintf("app/%d", i)

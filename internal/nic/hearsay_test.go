@@ -15,7 +15,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// bystander is a host without a NIC: it counts what is sent to it.
+// bystander is a host without a NIC: it counts the frames that are sent to it.
 type bystander struct {
 	port   *mem.Port
 	bytes  int
@@ -31,7 +31,7 @@ func (b *bystander) ReceiveRun(now clock.Time, from link.Addr, frames []byte, si
 	link.Each(b, now, from, frames, size)
 }
 
-// nodeRecord tells of a NIC at an address.
+// nodeRecord returns a record that announces a NIC at an address.
 func nodeRecord(id uint64, at netip.AddrPort) wire.Record {
 	b := make([]byte, 32)
 	b[0] = tableNode
@@ -42,8 +42,8 @@ func nodeRecord(id uint64, at netip.AddrPort) wire.Record {
 	return inTable(b)
 }
 
-// liar is a fabric whose NIC 3 tells NIC 1 of 5,000 NICs that do not exist, at the addresses that
-// it is given.
+// liar makes a fabric in which NIC 3 tells NIC 1 of 5,000 NICs that do not exist, at the addresses
+// that at returns.
 func liar(t *testing.T, at func(i int) netip.AddrPort) (f *fabric, b *bystander) {
 	const phantoms = 5000
 	f = newFabric(t, 3, fault.Config{})
@@ -122,7 +122,7 @@ func TestANewcomerJoinsAtOnceThoughAPeerTellsOfPhantoms(t *testing.T) {
 	}
 }
 
-// A record that nothing vouches for makes no call. A certificate may vouch for one.
+// Hearsay for which nothing vouches causes no call. A certificate may vouch for a NIC.
 func TestHearsayIsNotBelievedUnlessThePeersAreProven(t *testing.T) {
 	vouched := mem.Address(7)
 	f := newWideFabric(t, 1472, 2, fault.Config{}, func(c *Config) {

@@ -11,9 +11,10 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// The tests of this file: what a process receives from another within a session has no holes (decision 6).
+// The tests of this file check that what a process receives from another within a session has no
+// holes (decision 6).
 
-// skip has a's NIC use up the number of a message that never comes.
+// skip uses up the number of a message of a's NIC that never comes.
 func (c *crafted) skip() {
 	c.a.e.process(c.a.slot).dests[vni.Address{NIC: 2, Slot: c.b.slot, Gen: c.b.gen}].number++
 }
@@ -144,7 +145,8 @@ func TestAReceiverIsToldOfTheEndOfASession(t *testing.T) {
 		}
 		f.settle()
 		pr := b.e.peerOf(1)
-		forNames{(*services)(b.e)}.Forgotten(vni.Address{NIC: 1, Slot: a.slot, Gen: a.gen}) // as when a has ended long ago
+		// As if a had ended long ago.
+		forNames{(*services)(b.e)}.Forgotten(vni.Address{NIC: 1, Slot: a.slot, Gen: a.gen})
 		(*handler)(b.e).Down(f.now, pr.ep, x.why)
 		ev, _, ok := b.v.NextEvent()
 		if want := from != "none"; ok != want || ok && (ev.Kind != x.kind || ev.NIC != 1) {
@@ -153,7 +155,7 @@ func TestAReceiverIsToldOfTheEndOfASession(t *testing.T) {
 	}
 }
 
-// silent is two processes, the second of a NIC that has just fallen silent.
+// silent makes two processes; the NIC of the second has just fallen silent.
 func silent(t *testing.T) (f *fabric, a, b *tester) {
 	f = newFabric(t, 2, fault.Config{Seed: 1})
 	a, b = f.process(0, "a/0"), f.process(1, "b/0")
@@ -166,7 +168,7 @@ func silent(t *testing.T) (f *fabric, a, b *tester) {
 	return f, a, b
 }
 
-// wantDoubt waits for the event of the other NIC's loss.
+// wantDoubt waits for the event of the other NIC's loss, and checks its count.
 func wantDoubt(t *testing.T, f *fabric, a *tester, count uint64) {
 	t.Helper()
 	f.until(10*time.Second, "its loss", func() bool {
@@ -216,7 +218,7 @@ func TestMessagesInDoubtAreCounted(t *testing.T) {
 		f, a, b := silent(t)
 		e := a.e
 		d := e.process(a.slot).dests[vni.Address{NIC: 2, Slot: b.slot, Gen: b.gen}]
-		d.number += 10 // that have been acknowledged
+		d.number += 10 // which have been acknowledged
 		d.doubtFrom(d.number - 7)
 		wantDoubt(t, f, a, 7)
 	})
@@ -224,7 +226,8 @@ func TestMessagesInDoubtAreCounted(t *testing.T) {
 		f, a, b := silent(t)
 		failing := a.send("b/0", 1, 0, make([]byte, 10_000))
 		f.until(time.Second, "that one has left", func() bool { return a.e.process(a.slot).sends[failing].frag.ID != 0 })
-		a.e.process(a.slot).dests[vni.Address{NIC: 2, Slot: b.slot, Gen: b.gen}].number += 3 // that have been acknowledged
+		// These have been acknowledged.
+		a.e.process(a.slot).dests[vni.Address{NIC: 2, Slot: b.slot, Gen: b.gen}].number += 3
 		wantDoubt(t, f, a, 3)
 	})
 	t.Run("all, if the name was not acknowledged", func(t *testing.T) {

@@ -8,10 +8,12 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// rest lets time pass in which no engine is polled, as when every engine said that it waits for nothing.
+// rest advances the time without polling any engine, as when every engine has said that it waits
+// for nothing.
 func (f *fabric) rest(d time.Duration) { f.now = f.now.Add(d) }
 
-func TestAPairThatWasIdleForLongIsStillOpenWhenItIsNeeded(t *testing.T) { // decision 7: only silence of a probed peer counts
+// Decision 7: only silence of a probed peer counts.
+func TestAPairThatWasIdleForLongIsStillOpenWhenItIsNeeded(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		need func(a, b *tester) func() bool

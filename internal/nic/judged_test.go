@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/link/fault"
 )
 
-// A filter that judges by the bytes sees those that the receiver gets, by whichever way the message comes, and each once (PANIC-7).
+// A filter that judges by the bytes sees those that the receiver gets, once each, by every way
+// (PANIC-7).
 func TestAProgramsFilterSeesTheBytesByWhicheverWayTheyCome(t *testing.T) {
 	for _, way := range ways {
 		for place := range 2 {
@@ -53,8 +54,8 @@ func TestAProgramsFilterSeesTheBytesByWhicheverWayTheyCome(t *testing.T) {
 	}
 }
 
-// What goes into a ring was judged first, by whichever way it comes: several at a time, of which long ones have places in the ring before
-// they have come, and runs that share a record.
+// A message is judged before it goes into a ring, by every way. Several are in flight at once:
+// long ones have places in the ring before they have arrived, and runs share a record.
 func TestAProgramsFilterStandsBeforeARing(t *testing.T) { // PANIC-7
 	byRun := func(f *fabric, a, b *rider, tag uint64, data []byte) int {
 		return a.sendRun("b/0", tag, [][]byte{data})
@@ -87,7 +88,9 @@ func TestAProgramsFilterStandsBeforeARing(t *testing.T) { // PANIC-7
 					data := pattern(way.length, byte(i))
 					ctx := way.send(f, a, b, uint64(i), data)
 					if strings.HasSuffix(way.name, "by a command") && a.finish(false, ctx).Len == 0 {
-						ctx = a.send("b/0", uint64(i), 0, data) // none of the run has left: it goes as its library would send it then
+						// No message of the run has left: now it goes as its library would send
+						// it.
+						ctx = a.send("b/0", uint64(i), 0, data)
 					} else if strings.HasSuffix(way.name, "by a command") {
 						ctx = -1
 					}
@@ -117,15 +120,16 @@ func TestAProgramsFilterStandsBeforeARing(t *testing.T) { // PANIC-7
 	}
 }
 
-// A message of one's own NIC that finds no room to be judged in holds up those behind it, and no more: each comes in its turn, one that is too
-// long to be judged by its bytes, or begun when the line has formed, too.
+// A message of the same NIC without room to be judged holds up only those behind it. Each comes in
+// its turn, even one that is too long to be judged by its bytes, or that began after the line had
+// formed.
 func TestMessagesOfOneNICKeepTheirOrderBehindAProgramsFilter(t *testing.T) {
 	for _, fourth := range []int{4000, 100_000} {
 		f := newWideFabric(t, 1472, 1, fault.Config{}, func(c *Config) { c.StagingBytes = 10_000 })
 		a, b := f.process(0, "a/0"), f.process(0, "b/0")
 		b.e.process(b.slot).guardBy(func(uint64, []byte) bool { return false })
 		var sent []int
-		lengths := []int{4000, 4000, 4000, fourth, 4000} // of which two have room in b's staging
+		lengths := []int{4000, 4000, 4000, fourth, 4000} // two of them have room in b's staging
 		for i, n := range lengths {
 			sent = append(sent, a.send("b/0", 7, 0, pattern(n, byte(i))))
 			f.run(time.Millisecond)
@@ -142,8 +146,9 @@ func TestMessagesOfOneNICKeepTheirOrderBehindAProgramsFilter(t *testing.T) {
 	}
 }
 
-// What a receive is posted for comes, though staging is full of what none is: between two NICs and on one, as without a filter, and whether
-// the receive or the message was first.
+// A message for which a receive is posted arrives although unexpected messages fill the staging:
+// between two NICs and on one, as without a filter, and whether the receive or the message was
+// first.
 func TestAFloodBehindAProgramsFilterKeepsOutNothingThatIsAskedFor(t *testing.T) {
 	for _, nic := range []int{2, 1} {
 		f := newWideFabric(t, 1472, 3, fault.Config{}, func(c *Config) { c.StagingBytes, c.InitialCreditBytes = 12_000, 6_000 })

@@ -12,7 +12,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// flooded has b be sent so many messages that it never asks for, and waits until all have come.
+// flooded sends b many messages for which it never posts a receive, and waits until all have
+// arrived.
 func flooded(f *fabric, a, b *tester, messages int) {
 	f.t.Helper()
 	have := func() int { return b.e.process(b.slot).stray.n }
@@ -22,7 +23,8 @@ func flooded(f *fabric, a, b *tester, messages int) {
 	f.until(time.Second, "they have come", func() bool { return have() == messages })
 }
 
-// QNIX-49 as amended by decision 10: what one leaves behind is not to cost the others a tenth of a second.
+// QNIX-49 as amended by decision 10: the messages that a process leaves behind must not cost the
+// others a tenth of a second.
 func TestWhoLeavesThousandsOfMessagesBehindKeepsNobodyWaiting(t *testing.T) {
 	const messages = 2000
 	for _, from := range []int{0, 1} { // the NIC of the receiver, another
@@ -90,7 +92,8 @@ func TestHoweverManyLeaveAtOnceAPollLetsGoOfAFewMessages(t *testing.T) {
 	f.noLeaks()
 }
 
-// floodedAndGoing are two processes of a NIC, of which b leaves, and much behind: its Delete_Process is posted, at a position.
+// floodedAndGoing makes two processes of a NIC, of which b is leaving with many messages behind
+// it. It returns the position of b's Delete_Process.
 func floodedAndGoing(t *testing.T) (f *fabric, a, b *tester, at int) {
 	f = newFabric(t, 1, fault.Config{})
 	a, b = f.process(0, "a/0"), f.process(0, "b/0")
@@ -122,8 +125,8 @@ func TestAClosedNICLetsGoOfAllThatIsLeftBehind(t *testing.T) {
 	}
 }
 
-// A process whose name is refused while much waits for it, and that its driver withdraws before it has heard so: both commands
-// are answered, when nothing is left.
+// The name of a process is refused while many messages wait for the process, and its driver
+// withdraws it before it knows. Both commands are answered when nothing is left.
 func TestAProcessThatIsRefusedMayBeDeletedBeforeItsDriverHears(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a := f.process(0, "flood/0")

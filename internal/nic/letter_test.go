@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// letter starts a datagram to a process.
+// letter starts a datagram to a process and returns its context.
 func (p *tester) letter(to *tester, tag uint64, parts ...[]byte) int {
 	p.f.t.Helper()
 	return p.startSized(vni.CodeSendDatagram, 0, &vni.SendContext{NIC: to.e.ID(), Slot: to.slot, Gen: to.gen, Tag: tag, Flags: vni.WantNotify}, parts...)
@@ -34,7 +34,7 @@ func (p *tester) recvLetter(tag uint64, flags uint32, parts ...[]byte) int {
 	return i
 }
 
-// correspondents are two processes, of one NIC or of two that have met.
+// correspondents makes two processes, of one NIC or of two that have a session.
 func correspondents(t *testing.T, place int) (f *fabric, a, b *tester) {
 	f = newFabric(t, 2, fault.Config{})
 	a, b = f.process(0, "a/0"), f.process(place, "b/0")
@@ -94,7 +94,7 @@ func TestADatagramThatNobodyAwaitsIsCountedAndGone(t *testing.T) {
 			f.until(time.Second, "it is unwanted", unwanted(1))
 			buf := make([]byte, 20)
 			r := b.recvLetter(8, 0, buf)
-			m := b.recv("", 7, 0, buf) // of a message, not of a datagram
+			m := b.recv("", 7, 0, buf) // for a message, not for a datagram
 			a.wantSent(a.letter(b, 7, []byte("another tag")))
 			f.until(time.Second, "another is unwanted", unwanted(2))
 			former := *b
@@ -212,7 +212,7 @@ func TestADatagramByTheStraightWayLeavesWithTheNextPoll(t *testing.T) {
 	}
 }
 
-// A datagram that leaves is counted as work once, by the poll with which it does.
+// A datagram that leaves is counted as work once, by the poll with which it leaves.
 func TestAPollWithWhichADatagramLeavesIsNotIdle(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.riders()
@@ -237,7 +237,8 @@ func TestAPollWithWhichADatagramLeavesIsNotIdle(t *testing.T) {
 	}
 }
 
-// What a start form has begun by a command is left to the next poll as well, and so needs one: while the NIC listens to the queue nothing else rings for it.
+// A command that a start form has posted is also left to the next poll, so it needs one: while the
+// NIC listens to the queue, nothing else rings for it.
 func TestAFlushIsFollowedByAPollIfSomethingWaitsForOne(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.riders()

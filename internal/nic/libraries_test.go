@@ -8,8 +8,9 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// A message for a library that its receiver has never used, whose sender wants to know what becomes of it, is refused, whichever way it
-// comes; as soon as the library has posted a receive, it waits for that or the next one like any other.
+// A message for a library that its receiver has never used is refused by every way, if its sender
+// wants to know the outcome. Once the library has posted a receive, the message waits for that or
+// the next one like any other.
 func TestAMessageForALibraryThatIsNotInUseIsRefused(t *testing.T) {
 	const port = vni.LibraryPorts + 0x41
 	for place, name := range map[int]string{0: "one NIC", 1: "two NICs"} {
@@ -40,7 +41,8 @@ func TestAMessageForALibraryThatIsNotInUseIsRefused(t *testing.T) {
 				}
 
 				buf := make([]byte, length)
-				r := b.recv("", port<<vni.PortShift|1, 0, buf) // of another tag: the library is there
+				// With another tag: the library is there.
+				r := b.recv("", port<<vni.PortShift|1, 0, buf)
 				f.run(time.Millisecond)
 				s := send(port, 7, vni.WantAccept)
 				f.run(10 * time.Millisecond)
@@ -48,7 +50,8 @@ func TestAMessageForALibraryThatIsNotInUseIsRefused(t *testing.T) {
 				a.wantSent(s)
 				refused(port + 1)
 				refused(port - 64)
-				for _, other := range []uint64{0, 1, vni.LibraryPorts - 1} { // a user's: it may be early
+				// A user's port: the message may be early.
+				for _, other := range []uint64{0, 1, vni.LibraryPorts - 1} {
 					s := send(other, 7, vni.WantAccept)
 					f.run(10 * time.Millisecond)
 					b.wantReceived(b.recv("", other<<vni.PortShift|7, 0, buf), buf, pattern(length, 7))
@@ -57,7 +60,7 @@ func TestAMessageForALibraryThatIsNotInUseIsRefused(t *testing.T) {
 				s = send(port, 1, 0)
 				b.wantReceived(r, buf, pattern(length, 1))
 				a.wantSent(s)
-				s = send(port+2, 9, 0) // its sender has not asked
+				s = send(port+2, 9, 0) // its sender has not asked for the outcome
 				f.run(10 * time.Millisecond)
 				b.wantReceived(b.recv("", uint64(port+2)<<vni.PortShift|9, 0, buf), buf, pattern(length, 9))
 				a.wantSent(s)
@@ -69,10 +72,11 @@ func TestAMessageForALibraryThatIsNotInUseIsRefused(t *testing.T) {
 	}
 }
 
-// RecvAlloc posts no receive before a message has come, and a library may only ever look.
+// RecvAlloc posts no receive before a message has arrived, and a library may only probe.
 func TestALibraryThatHasProbedIsInUse(t *testing.T) {
 	const tag = (vni.LibraryPorts+0x42)<<vni.PortShift | 7
-	for most, ended := range []vni.Status{vni.StatusOK, vni.StatusWithdrawn} { // a probe that waits, and one that does not
+	// A probe that waits, and one that does not.
+	for most, ended := range []vni.Status{vni.StatusOK, vni.StatusWithdrawn} {
 		eachPlace(t, func(t *testing.T, f *fabric, a, b *tester) {
 			probe := b.probe(vni.CodeProbe, vni.ReceiveContext{Tag: tag, Most: uint64(most)})
 			s := a.send("b/0", tag, vni.WantAccept, []byte("x"))

@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// watched is a link that calls asked whenever it is asked for frames.
+// watched is a link that calls asked whenever it is polled for frames.
 type watched struct {
 	*mem.Port
 	asked func()

@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// meet is what a program's Recv does first.
+// meet does what a program's Recv does first.
 func (p *rider) meet(from vni.Name, tag uint64, anyTag bool, buf []byte) (m vni.Met, ok bool) {
 	if !p.way.Expect(&from, tag, anyTag) {
 		return m, false
@@ -21,13 +21,13 @@ func (p *rider) meet(from vni.Name, tag uint64, anyTag bool, buf []byte) (m vni.
 	return m, m.From != nil
 }
 
-// post is what a program's Send does first.
+// post does what a program's Send does first.
 func (p *rider) post(to vni.Name, tag uint64, data []byte) bool {
 	_, ok := p.way.Post(&to, tag, data)
 	return ok
 }
 
-// postAndMeet has a message posted and met, with nothing in between.
+// postAndMeet posts a message and meets it, with nothing in between.
 func (p *rider) postAndMeet(to *rider, data []byte) {
 	t := p.f.t
 	t.Helper()
@@ -66,7 +66,8 @@ func TestALoneMessageIsPostedInOneStepAndMetOnTheLink(t *testing.T) { // USNIC-2
 	f.noLeaks()
 }
 
-func TestALoneMessageOverALinkThatMayLoseItIsKeptAndMet(t *testing.T) { // USNIC-28, USNIC-38, USNIC-39
+// USNIC-28, USNIC-38, USNIC-39.
+func TestALoneMessageOverALinkThatMayLoseItIsKeptAndMet(t *testing.T) {
 	f := newFabricOf(t, 2, false)
 	a, b := f.riders()
 	polls := b.e.Count(vni.NICPolls)
@@ -83,7 +84,9 @@ func TestALoneMessageOverALinkThatMayLoseItIsKeptAndMet(t *testing.T) { // USNIC
 		t.Error("posted what is no short message")
 	}
 	before, rounds := a.e.Count(vni.NICMet)+b.e.Count(vni.NICMet), 3*limits.CreditBytes/400
-	for range rounds { // question and answer: one takes along that the other has come, and credit comes back
+	// Question and answer: each answer carries the acknowledgement of its question, and credit
+	// comes back.
+	for range rounds {
 		f.exchange(a, b)
 		f.exchange(b, a)
 		f.step()
@@ -98,7 +101,7 @@ func TestALoneMessageOverALinkThatMayLoseItIsKeptAndMet(t *testing.T) { // USNIC
 	f.noLeaks()
 }
 
-// exchange has a message posted and met, or received if something else has come before it.
+// exchange posts a message and meets it, or receives it if another frame has arrived before it.
 func (f *fabric) exchange(from, to *rider) {
 	f.t.Helper()
 	data, buf := pattern(64, 7), make([]byte, 64)
@@ -110,7 +113,8 @@ func (f *fabric) exchange(from, to *rider) {
 	}
 }
 
-// The answer to a message that was met leaves first; whatever else is done with the engine finds the message accounted for.
+// The answer to a met message leaves first. Every other use of the engine finds the message
+// accounted for.
 func TestWhatIsMetIsAccountedForByWhateverComesNext(t *testing.T) {
 	for what, use := range map[string]func(b *rider, from vni.Name){
 		"a poll":             func(b *rider, _ vni.Name) { b.e.Poll(b.f.now) },
@@ -195,8 +199,9 @@ func TestOnlyTheMessageThatIsExpectedIsMet(t *testing.T) {
 	f.noLeaks()
 }
 
-// What is met and what is posted, by several senders: each message comes once, and of those of one sender with one tag the earlier
-// goes to the receive that began earlier (decision 5, QNIX-19).
+// Messages of several senders are met and received by posted receives. Each message arrives once,
+// and of two messages of one sender with one tag the earlier goes to the receive that began
+// earlier (decision 5, QNIX-19).
 func TestMeetingsKeepTheOrderOfReceives(t *testing.T) {
 	for _, promises := range []bool{true, false} {
 		met, all := 0, 0
@@ -211,7 +216,7 @@ func TestMeetingsKeepTheOrderOfReceives(t *testing.T) {
 	}
 }
 
-// meetings is a receiver, its senders, and what is known of their messages.
+// meetings holds a receiver, its senders, and the state of their messages.
 type meetings struct {
 	t       *testing.T
 	f       *fabric
@@ -220,7 +225,7 @@ type meetings struct {
 	senders []*rider
 	sent    []int          // messages, by sender
 	begun   int            // receives
-	waiting []beganReceive // that are posted
+	waiting []beganReceive // posted receives
 	last    map[[2]uint64]([2]int)
 	got     int
 	met     int
@@ -263,7 +268,7 @@ func (w *meetings) run() {
 	w.drain()
 }
 
-// drain receives whatever is under way, by receives that take all.
+// drain receives all messages in flight, by receives that take any message.
 func (w *meetings) drain() {
 	for w.got < w.sent[0]+w.sent[1]+w.sent[2] {
 		w.begin(&vni.StraightReceive{AnyTag: true, Buf: make([]byte, 800)})
@@ -272,7 +277,7 @@ func (w *meetings) drain() {
 	}
 }
 
-// send sends a message that says which it is.
+// send sends a message that contains its own number.
 func (w *meetings) send() {
 	i := w.rng.IntN(len(w.senders))
 	s, tag := w.senders[i], w.rng.Uint64N(2)
@@ -283,7 +288,7 @@ func (w *meetings) send() {
 	}
 }
 
-// filter draws what a receive wants.
+// filter draws the sender and tag of a receive.
 func (w *meetings) filter() (from vni.Name, tag uint64, anyTag bool) {
 	if w.rng.IntN(4) == 0 {
 		from = w.senders[w.rng.IntN(len(w.senders))].name
@@ -321,7 +326,7 @@ func (w *meetings) begin(r *vni.StraightReceive) {
 	w.waiting = append(w.waiting, beganReceive{r, w.begun})
 }
 
-// look takes what posted receives have brought.
+// look collects the messages of posted receives.
 func (w *meetings) look() {
 	still := w.waiting[:0]
 	for _, r := range w.waiting {
@@ -334,7 +339,7 @@ func (w *meetings) look() {
 	w.waiting = still
 }
 
-// judge holds a message against the last one of its sender with its tag.
+// judge compares a message with the last one of its sender with its tag.
 func (w *meetings) judge(from vni.Name, tag uint64, buf []byte, number int) {
 	w.got++
 	message := int(binary.LittleEndian.Uint32(buf)) + 1

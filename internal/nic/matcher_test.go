@@ -27,11 +27,12 @@ func (f *fabric) settle() {
 	}
 }
 
-// model is the matcher in its dumbest form (QNIX-19, QNIX-20, decision 9): two lists, searched from the front.
+// model is the matcher in its simplest form (QNIX-19, QNIX-20, decision 9): two lists, searched
+// from the front.
 type model struct {
 	posted []modelReceive
 	stray  []modelMessage
-	got    map[int]uint64 // by receive: the message that it should have got
+	got    map[int]uint64 // by receive: the message that it should get
 }
 
 type modelReceive struct {
@@ -39,10 +40,11 @@ type modelReceive struct {
 	tag      int // below 0: any of port ^tag
 }
 
-// portTags is how many tags each port has in the model: tag t is tag t mod portTags of port t / portTags.
+// portTags is the number of tags of each port in the model: tag t is tag t mod portTags of port t
+// / portTags.
 const portTags = 2
 
-// word is a tag of the model as it stands in an envelope.
+// word returns a tag of the model as it stands in an envelope.
 func word(tag int) uint64 { return uint64(tag/portTags)<<vni.PortShift | uint64(tag%portTags) }
 
 type modelMessage struct {
@@ -76,7 +78,7 @@ func (m *model) receive(r modelReceive) {
 	m.posted = append(m.posted, r)
 }
 
-// matching runs an engine's matcher beside the model.
+// matching runs an engine's matcher next to the model.
 type matching struct {
 	t       *rapid.T
 	f       *fabric
@@ -84,9 +86,9 @@ type matching struct {
 	dst     *tester
 	model   model
 	serial  uint64
-	recvs   []int // by model id: context, -1 when over
+	recvs   []int // by model id: context, or -1 when over
 	bufs    [][]byte
-	sends   map[uint64]pendingSend // long ones whose message no receive has asked for
+	sends   map[uint64]pendingSend // long ones whose message has met no receive
 }
 
 type pendingSend struct {
@@ -94,7 +96,7 @@ type pendingSend struct {
 	ctx int
 }
 
-const longest = 20_000 // beyond what goes without permission
+const longest = 20_000 // too long to go without permission
 
 func (m *matching) send() {
 	from := rapid.IntRange(0, len(m.senders)-1).Draw(m.t, "from")
@@ -122,7 +124,7 @@ func (m *matching) receive() {
 		name = m.senders[r.from].name.String()
 	}
 	if r.tag < 0 {
-		flags, tag = vni.AnyTag, word(^r.tag*portTags)|1 // of which the port counts
+		flags, tag = vni.AnyTag, word(^r.tag*portTags)|1 // only its port counts
 	}
 	buf := make([]byte, longest)
 	m.bufs = append(m.bufs, buf)
@@ -145,7 +147,7 @@ func (m *matching) cancelReceive() {
 	m.recvs[id] = -1
 }
 
-// cancelSend withdraws a message that is unexpected and not yet out of its sender's hands.
+// cancelSend withdraws a message that is unexpected and that its sender still holds.
 func (m *matching) cancelSend() {
 	for i, msg := range m.model.stray {
 		s, ok := m.sends[msg.serial]
@@ -162,7 +164,7 @@ func (m *matching) cancelSend() {
 	}
 }
 
-// compare lets everything arrive and holds every receive against the model.
+// compare lets everything arrive and compares every receive with the model.
 func (m *matching) compare() {
 	m.f.settle()
 	for serial, s := range m.sends {
@@ -194,7 +196,7 @@ func TestTheMatcherAgreesWithADumbOne(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &matching{t: rt, f: newFabric(t, 3, fault.Config{}), model: model{got: map[int]uint64{}}, sends: map[uint64]pendingSend{}}
 		m.dst = m.f.process(0, "dst/0")
-		for i := range 4 { // two of them are neighbours, of which one talks to itself
+		for i := range 4 { // two of them are on the receiver's NIC, one of them the receiver itself
 			p := m.dst
 			if i > 0 {
 				p = m.f.process(i-1, fmt.Sprintf("src/%d", i))

@@ -7,7 +7,7 @@ import (
 	"github.com/weftnet/weft/internal/link/fault"
 )
 
-// QNIX-56, QNIX-57: which tables are in which segment, and that what is under way is counted there.
+// QNIX-56, QNIX-57: each table is in its segment, and operations in progress are counted there.
 func TestTheMemoryMapHasEveryTableOfTheNIC(t *testing.T) {
 	f := newFabric(t, 1, fault.Config{})
 	p, to := f.process(0, "a/0"), f.process(0, "b/0")

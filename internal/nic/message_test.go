@@ -13,11 +13,11 @@ import (
 var sizes = []int{0, 1, 64, limits.TinyMessage, limits.TinyMessage + 1, 1392, 1393, limits.CopiedMessage, limits.CopiedMessage + 1,
 	limits.StagedMessage, limits.StagedMessage + 1, limits.UnaskedMessage, limits.UnaskedMessage + 1, limits.EagerMessage, limits.EagerMessage + 1, 100_000, 1 << 20}
 
-// places are where two processes can be to one another, and how the network between them is.
+// places holds the relative places of two processes, and the network between them.
 var places = []struct {
 	name     string
 	nics     int
-	capacity uint64 // of each
+	capacity uint64 // of each NIC
 	faults   fault.Config
 }{
 	{"one NIC", 1, 0, fault.Config{}},
@@ -72,7 +72,8 @@ func TestAMessageOfAnySizeWaitsForItsReceive(t *testing.T) { // QNIX-47, QNIX-48
 	})
 }
 
-// A request and its answer would cost both ends as much as so few bytes do. A NIC with little room permits them one by one.
+// A request and its answer would cost both ends as much as these few bytes. A NIC with little room
+// permits them one by one.
 func TestAMessageOfSomeFramesAsksNothingOfANICWithRoom(t *testing.T) { // QNIX-42
 	for _, c := range []struct {
 		capacity uint64
@@ -102,7 +103,8 @@ func TestAMessageOfSomeFramesAsksNothingOfANICWithRoom(t *testing.T) { // QNIX-4
 	}
 }
 
-// Their packets take turns: many at a time would all be half there when the first could be read, and use up the credit of short ones.
+// Their packets take turns: if many left at once, all would be half there when the first could
+// already be read, and they would use up the credit of short messages.
 func TestOfMessagesOfSomeFramesOneAtATimeGoesUnasked(t *testing.T) {
 	f := newWideFabric(t, 1472, 2, fault.Config{}, roomy)
 	a, b := f.process(0, "a/0"), f.process(1, "b/0")
@@ -145,7 +147,8 @@ func TestOfMessagesOfSomeFramesOneAtATimeGoesUnasked(t *testing.T) {
 	f.noLeaks()
 }
 
-// It has come, so that nothing depends on its sender any more. Its NIC went on to probe that.
+// The message has arrived, so nothing depends on its sender any more. Before the fix its NIC
+// continued to probe the sender.
 func TestTheSenderOfAMessageThatWaitsWholeIsNotProbed(t *testing.T) { // decision 7
 	f := newWideFabric(t, 1472, 2, fault.Config{}, roomy)
 	a, b := f.process(0, "a/0"), f.process(1, "b/0")
@@ -221,7 +224,8 @@ func TestDeliveredMeansThatTheOtherNICHasIt(t *testing.T) { // decision 6
 			buf := make([]byte, n)
 			b.wantReceived(b.recv("", 1, 0, buf), buf, pattern(n, byte(i)))
 		}
-		s := a.send("b/0", 1, vni.WantAccept, pattern(300_000, 3)) // long: only when a receive wants it
+		// Long: only when a receive wants it.
+		s := a.send("b/0", 1, vni.WantAccept, pattern(300_000, 3))
 		for range 20000 {
 			f.step()
 		}

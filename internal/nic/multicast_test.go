@@ -26,8 +26,9 @@ func (p *tester) multicast(to []string, tag uint64, data []byte) int {
 	return p.startSized(vni.CodeMulticast, uint32(len(to)), &vni.SendContext{Tag: tag, Flags: vni.WantNotify}, list, data)
 }
 
-// A NIC falls silent while a multicast waits for the permission of a process of its, and comes back. The message is lost
-// for that process and its neighbour; the others get it, the multicast ends, and later messages find the way.
+// A NIC falls silent while a multicast waits for the permission of one of its processes, and comes
+// back. That process and its neighbour lose the message. The others get it, the multicast ends,
+// and later messages arrive.
 func TestAMulticastOutlivesTheLossOfANIC(t *testing.T) {
 	for _, order := range [][]string{{"b/0", "b/1", "c/0"}, {"b/0", "b/0", "c/0"}, {"c/0", "b/1", "b/0"}} {
 		f := newFabric(t, 3, fault.Config{})
@@ -60,8 +61,8 @@ func TestAMulticastOutlivesTheLossOfANIC(t *testing.T) {
 	}
 }
 
-// A process has at most limits.MulticastCopies copies under way. Its further commands wait in their order until there is
-// room, however long that takes.
+// A process has at most limits.MulticastCopies copies in flight. Its further commands wait in
+// their order until there is room, however long that takes.
 func TestMulticastsWaitForOneAnotherRatherThanTakeMoreMemory(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.process(0, "a/0"), f.process(1, "b/0")
@@ -85,7 +86,7 @@ func TestMulticastsWaitForOneAnotherRatherThanTakeMoreMemory(t *testing.T) {
 			t.Errorf("multicast %d ended with %v", tag, c.Status)
 		}
 	}
-	cancel(3) // which has no copies yet
+	cancel(3) // it has no copies yet
 	cancel(0)
 	f.run(100 * time.Millisecond)
 	if n, held := a.e.copies.InUse(), p.held.n; n != limits.MulticastCopies || held != 1 {
@@ -101,25 +102,27 @@ func TestMulticastsWaitForOneAnotherRatherThanTakeMoreMemory(t *testing.T) {
 	f.noLeaks()
 }
 
-// What a receiver's NIC refuses late, when the multicast is over, is not taken for the refusal of what its context sends
-// next.
+// A receiver's NIC refuses a copy late, when the multicast is over. The refusal must not fail the
+// next send of the context.
 func TestALateRefusalOfACopyHitsNobodyElse(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a, gone, b := f.process(0, "a/0"), f.process(1, "gone/0"), f.process(1, "b/0")
 	f.known("a/0", "b/0", "gone/0")
 	gone.recv("a/0", 1, 0, make([]byte, 1))
-	a.wantSent(a.send("gone/0", 1, 0, []byte("x"))) // from now on a short message goes without asking
+	// From now on a short message leaves without permission.
+	a.wantSent(a.send("gone/0", 1, 0, []byte("x")))
 	want := pattern(40_000, 1)
 	buf := make([]byte, len(want))
 	gone.exit()
 	m := a.multicast([]string{"a/0", "gone/0"}, 2, []byte("never"))
 	f.engines[0].Poll(f.now)
 	a.wantSent(m)
-	for i, _ := a.v.TakeSend(); i != m; i, _ = a.v.TakeSend() { // so that the next can have no other context
+	// So that the next send must use this context.
+	for i, _ := a.v.TakeSend(); i != m; i, _ = a.v.TakeSend() {
 		defer a.v.GiveBack(false, i)
 	}
 	a.v.GiveBack(false, m)
-	s := a.send("b/0", 3, 0, want) // whose token is the next
+	s := a.send("b/0", 3, 0, want) // its token is the next
 	f.engines[0].Poll(f.now)
 	if s != m {
 		t.Fatalf("context %d after %d: this test tests nothing", s, m)

@@ -8,7 +8,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// QNIX-16, QNIX-32: an operation that asks for no notification frees its context, and wakes no process.
+// QNIX-16, QNIX-32: an operation that asks for no notification frees its context and wakes no
+// process.
 func TestAnOperationWithoutNotificationEndsInSilence(t *testing.T) {
 	for name, to := range map[string]int{"on one NIC": 0, "to another": 1} {
 		t.Run(name, func(t *testing.T) {

@@ -11,7 +11,8 @@ import (
 	"github.com/weftnet/weft/internal/link/mem"
 )
 
-// What a NIC knows of another costs memory for as long as that is there, also if nothing is under way: so it is bounded, and docs/nic.md says how much it is.
+// The state of another NIC takes memory as long as that NIC is there, even if nothing is in
+// flight. So it is bounded, and docs/nic.md states the amount.
 func TestAPeerCostsWhatIsStated(t *testing.T) { // P13
 	const many = 100
 	f := &fabric{t: t, now: clock.Time(time.Hour), sw: mem.NewSwitch(mem.Config{MTU: 1472})}
@@ -45,10 +46,11 @@ func TestAPeerCostsWhatIsStated(t *testing.T) { // P13
 		}
 		return up == many
 	})
-	for range 1000 { // news has been exchanged and acknowledged, and is let go of
+	for range 1000 { // news has been exchanged and acknowledged, and its memory is freed
 		f.step()
 	}
-	each := (held() - before) / (2 * many) // the hub has an endpoint for each of the others, and each of them one for the hub
+	// The hub has an endpoint for each of the others, and each of them has one for the hub.
+	each := (held() - before) / (2 * many)
 	t.Logf("an idle peer: %d bytes", each)
 	if each > limits.IdlePeerBytes || each < limits.IdlePeerBytes/4 {
 		t.Errorf("an idle peer costs %d bytes; at most are %d", each, limits.IdlePeerBytes)

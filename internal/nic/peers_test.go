@@ -77,7 +77,7 @@ func TestANICIsLookedForWhereItWasNamedThoughItWasElsewhere(t *testing.T) {
 	f.until(20*time.Second, "the NIC elsewhere", isUp(2, 4))
 	f.kill(1)
 	f.wait(2 * limits.FailureTimeout)
-	f.addNIC(2, 3, fault.Config{}, atHome) // it knows no other
+	f.addNIC(2, 3, fault.Config{}, atHome) // it knows no other NIC
 	f.until(2*limits.RetryAtMost+2*limits.UnreachableAfter, "the NIC where it was named, again", isUp(3, 2))
 }
 
@@ -93,7 +93,7 @@ func TestANICThatIsNamedElsewhereIsNotLookedForWhereItWas(t *testing.T) {
 	f.kill(1)
 	f.until(2*limits.FailureTimeout, "its end", func() bool { return !isUp() })
 	f.wait(limits.FailureTimeout)
-	f.addNIC(2, 2, fault.Config{}) // it knows no other
+	f.addNIC(2, 2, fault.Config{}) // it knows no other NIC
 	if err := one.AddNode(2, mem.Address(3)); err != nil {
 		t.Fatal(err)
 	}
@@ -120,9 +120,9 @@ func TestANICThatIsNamedByItsAddressIsWhicheverIsThere(t *testing.T) {
 			return func() bool { pr := one.peerOf(id); return pr != nil && pr.ep.Up() }
 		}
 		f.until(time.Second, "the NIC that is there first", isUp(2))
-		for id := uint64(3); id < 5; id++ { // and what comes in its place is named like it
+		for id := uint64(3); id < 5; id++ { // the NIC that takes its place has the same name
 			c.ends(f)
-			f.addNIC(id, 1, fault.Config{}, atHome) // it knows no other
+			f.addNIC(id, 1, fault.Config{}, atHome) // it knows no other NIC
 			f.until(limits.FailureTimeout+limits.RetryAtMost+limits.UnreachableAfter, "the NIC that is there after one was "+c.how, isUp(id))
 		}
 		f.wait(2 * limits.FailureTimeout)
@@ -161,7 +161,7 @@ func TestAStaticNICTalksOnlyToThoseItWasToldOf(t *testing.T) {
 	if err := e.AddNode(2, mem.Address(2)); err != nil {
 		t.Fatal(err)
 	}
-	if err := known.AddNode(3, mem.Address(3)); err != nil { // it would spread the word
+	if err := known.AddNode(3, mem.Address(3)); err != nil { // it would spread the address
 		t.Fatal(err)
 	}
 	if err := stranger.AddNode(1, mem.Address(1)); err != nil {
@@ -232,7 +232,8 @@ func TestRequestsAreBoundedAndTheRestWaitsInOrder(t *testing.T) { // decision 8
 	if rm.requests != limits.RequestsPerSource || rm.waiting.n == 0 || b.e.process(b.slot).stray.n != limits.RequestsPerSource {
 		t.Fatalf("%d requests are open, %d sends wait, %d requests have come", rm.requests, rm.waiting.n, b.e.process(b.slot).stray.n)
 	}
-	ps[4].post(vni.Command{Code: vni.CodeCancel, Context: uint16(sends[4][each-1]), Size: vni.CancelSend}) // one of those that wait
+	// One of those that wait.
+	ps[4].post(vni.Command{Code: vni.CodeCancel, Context: uint16(sends[4][each-1]), Size: vni.CancelSend})
 	if c := ps[4].finish(false, sends[4][each-1]); c.Status != vni.StatusCancelled {
 		t.Errorf("the cancelled send ended with %v", c.Status)
 	}
@@ -248,7 +249,7 @@ func TestRequestsAreBoundedAndTheRestWaitsInOrder(t *testing.T) { // decision 8
 	f.noLeaks()
 }
 
-// Waiters are woken one by one; the last must not be forgotten when nothing is open any more.
+// Waiters are woken one by one. The last must not be forgotten when no request is open any more.
 func TestWhoWaitsForARequestIsWokenThoughCreditComes(t *testing.T) {
 	c := newCrafted(t)
 	e := c.a.e
@@ -274,7 +275,8 @@ func TestWhoWaitsForARequestIsWokenThoughCreditComes(t *testing.T) {
 	}
 }
 
-// Credit may be recalled between the time when a send that waits is given its turn and the turn. It has waited for longest all the same.
+// Credit may be recalled after a waiting send has been admitted and before its turn. The send has
+// still waited longest.
 func TestASendWhoseCreditIsTakenBackBeforeItsTurnStaysTheFirst(t *testing.T) { // decision 8
 	c := newCrafted(t)
 	e := c.a.e
@@ -302,7 +304,8 @@ func TestASendWhoseCreditIsTakenBackBeforeItsTurnStaysTheFirst(t *testing.T) { /
 	young.wantSent(sends[1])
 }
 
-// Decision 8: what a peer can have parked is bounded, those of its messages included that it gave up before they came.
+// Decision 8: the number of messages that a peer can have parked is bounded, including messages
+// that it gave up before they arrived.
 func TestNumbersOfMessagesThatWereGivenUpAreParkedWithinABound(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.process(0, "a/0"), f.process(1, "b/0")
@@ -313,7 +316,7 @@ func TestNumbersOfMessagesThatWereGivenUpAreParkedWithinABound(t *testing.T) {
 		q := wire.Request{ID: 5, Length: 100_000, Envelope: wire.Envelope{DstSlot: b.slot, DstGen: b.gen, SrcSlot: a.slot, SrcGen: a.gen, Number: 10 + i}}
 		var rec [wire.RequestLen]byte
 		q.Put(rec[:])
-		b.e.request(pr, rec[:]) // all but the first have the fragment id of another
+		b.e.request(pr, rec[:]) // all but the first have the fragment id of another message
 	}
 	if n := b.e.inbounds.InUse(); n > limits.VoidsPerPeer+2 {
 		t.Errorf("%d messages are kept", n)
@@ -414,7 +417,8 @@ func TestRefusedNICsAreRememberedAndBounded(t *testing.T) {
 		at++
 		n.refuse(at, uint64(i), mem.Address(i+1), names.ErrUnknown)
 	}
-	n.refuse(at+1, 0, mem.Address(1), names.ErrUnknown) // the oldest says hello again, and is the newest
+	// The oldest says hello again, and becomes the newest.
+	n.refuse(at+1, 0, mem.Address(1), names.ErrUnknown)
 	if len(n.refused) != limits.Refusals || n.changes != limits.Refusals || n.refused[0].Times != 2 {
 		t.Fatalf("%d are remembered, %d are news, the first came %d times", len(n.refused), n.changes, n.refused[0].Times)
 	}
@@ -424,7 +428,8 @@ func TestRefusedNICsAreRememberedAndBounded(t *testing.T) {
 	}
 }
 
-// A send that lacks a fragment id goes on when another gives its own back: neither window nor credit will say so.
+// A send that lacks a fragment id continues when another send frees its id: neither the window nor
+// credit would wake it.
 func TestASendThatLacksAFragmentIDGoesOnWithTheNextThatIsFree(t *testing.T) { // USNIC-23
 	for name, kept := range map[string]bool{"that of a send": false, "that of a copy": true} {
 		t.Run(name, func(t *testing.T) {
@@ -436,7 +441,8 @@ func TestASendThatLacksAFragmentIDGoesOnWithTheNextThatIsFree(t *testing.T) { //
 				taken = append(taken, id)
 			}
 			ep.FreeFragment(taken[0])
-			first := pattern(4000, 1) // leaves in several frames, as it is or of a copy
+			// Leaves in several frames, from its own memory or from a copy.
+			first := pattern(4000, 1)
 			if !kept {
 				first = pattern(100_000, 1)
 			}
@@ -460,7 +466,8 @@ func TestASendThatLacksAFragmentIDGoesOnWithTheNextThatIsFree(t *testing.T) { //
 	}
 }
 
-// A process may hear of another's end by the refusal of a send, and then by the tables. It is told once.
+// A process may learn of another's end by the refusal of a send, and then by the tables. It gets
+// one event.
 func TestTheEndOfAProcessIsToldOnce(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.process(0, "a/0"), f.process(1, "b/0")
@@ -485,7 +492,8 @@ func TestTheEndOfAProcessIsToldOnce(t *testing.T) {
 	}
 }
 
-// A process of another NIC has given credit to one that has ended since. Nothing is remembered of it when it ends, too.
+// A process of another NIC has given credit to a process that has since ended. When it ends too,
+// nothing of it is remembered.
 func TestNothingIsRememberedOfAProcessThatHasEnded(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.process(0, "a/0"), f.process(1, "b/0")
@@ -504,7 +512,7 @@ func TestNothingIsRememberedOfAProcessThatHasEnded(t *testing.T) {
 	}
 }
 
-// A process that sleeps when it is thrown out is woken: else it would sleep for good.
+// A sleeping process is woken when it is detached: otherwise it would sleep for ever.
 func TestAProcessThatIsThrownOutIsWoken(t *testing.T) {
 	f := newFabric(t, 1, fault.Config{})
 	a := f.process(0, "a/0")

@@ -94,7 +94,8 @@ func TestWhateverWaitsForANameEndsWithTheNICOnWhichItComes(t *testing.T) { // de
 	}
 }
 
-// What was in a ring that is given up waits again, and so a probe hears of it that has waited for longer than the ring was there to take it.
+// The messages in a closed ring wait again, and so a probe reports them if it has waited for
+// longer than the ring was there.
 func TestAProbeIsToldOfWhatAClosedRingGivesBack(t *testing.T) {
 	eachPlace(t, func(t *testing.T, f *fabric, a, b *tester) {
 		w := b.gather(nil, 3, 64, 0)

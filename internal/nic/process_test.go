@@ -46,7 +46,8 @@ func TestTheTableSaysOfEachProcessWhoseItIs(t *testing.T) { // QNIX-34
 	}
 }
 
-// The next process at an entry of the process table has memory of its own, and the former's is not looked at.
+// The next process at an entry of the process table has separate memory, and the memory of the
+// former one is not looked at.
 func TestAVNIIsTiedToItsEntryWhenItsProcessRegisters(t *testing.T) { // QNIX-36
 	f := newWideFabric(t, 1472, 2, fault.Config{}, func(c *Config) { c.MaxProcesses = 2 })
 	a, former := f.process(0, "a/0"), f.process(1, "b/0")

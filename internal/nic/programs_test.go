@@ -27,7 +27,7 @@ func (f *fabric) load(at *Engine, id vm.ID, source string, guards vni.Name) {
 	}
 }
 
-// toProgram starts a message of words to trigger 1 of a program.
+// toProgram starts a message of words to trigger 1 of a program, and returns its context.
 func (p *tester) toProgram(at *Engine, id vm.ID, flags uint32, words ...int64) int {
 	var data []byte
 	for _, w := range words {
@@ -36,7 +36,7 @@ func (p *tester) toProgram(at *Engine, id vm.ID, flags uint32, words ...int64) i
 	return p.start(vni.CodeProgram, &vni.SendContext{NIC: at.ID(), Gen: uint32(id), Tag: 1, Flags: flags | vni.WantNotify}, data)
 }
 
-// shows waits until a program has displayed some values.
+// shows waits until a program has displayed the given values.
 func (f *fabric) shows(at *Engine, id vm.ID, want ...int64) {
 	f.t.Helper()
 	var got []int64
@@ -86,7 +86,8 @@ func TestAMessageToAProgramThatIsNotThereIsAnsweredAndCounted(t *testing.T) {
 	}
 }
 
-// unreachable is a program in a driver whose variables cannot be had: another processor is in it for too long.
+// unreachable is a program in a driver whose variables cannot be read: another processor runs it
+// for too long.
 type unreachable struct{}
 
 func (unreachable) Enter([]int64) error                                  { return nil }
@@ -96,7 +97,8 @@ func (unreachable) Profile() (vm.Profile, bool, error)                   { retur
 func (unreachable) Lost() (program.Losses, error)                        { return program.Losses{}, nil }
 func (unreachable) Close() error                                         { return nil }
 
-// A message that is lost since the variables are in the driver, and stay there, was not handled: its sender does not hear that it was.
+// A message that is lost because the variables stay in the driver was not handled: its sender must
+// not be told that it was.
 func TestAMessageThatIsLostAtTheDriverIsNotAnsweredAsHandled(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.process(0, "a/0"), f.process(1, "b/0")
@@ -141,7 +143,8 @@ func TestAnActivationThatAbortsIsAnsweredAndCounted(t *testing.T) {
 	}
 }
 
-// A name behind TO is that of a program at the NIC that AT names, whatever other NICs call so: pong is 1 here, 7 there, and 1 there is another.
+// A name after TO is that of a program at the NIC that AT names, whatever programs other NICs have
+// by that name: pong is 1 here and 7 there, and 1 there is another program.
 func TestANameIsLookedUpAtTheNICThatTheMessageGoesTo(t *testing.T) { // PANIC-31
 	f := newFabric(t, 3, fault.Config{})
 	a, b, c := f.process(0, "a/0"), f.process(1, "b/0"), f.process(2, "c/0")
@@ -178,7 +181,7 @@ END;`, vni.Name{})
 	f.shows(b.e, 7, 100)
 	f.shows(a.e, 1, 101, 102)
 	f.shows(b.e, 8, 103)
-	// Where no program is called so the message goes nowhere, and its sender hears of it.
+	// If no program has the name, the message goes nowhere, and its sender is told.
 	asks(104, c.e, 0, vni.StatusProgramFailed)
 	asks(105, a.e, 2, vni.StatusProgramFailed)
 	asks(106, a.e, 3, vni.StatusProgramFailed)
@@ -190,8 +193,8 @@ END;`, vni.Name{})
 	f.shows(a.e, 8)
 }
 
-// What a process has not received waits in its staging. A message of a program that finds no room there is dropped and counted, and the
-// program goes on: it does not hear of it.
+// Messages that a process has not received wait in its staging. A message of a program that finds
+// no room there is dropped and counted, and the program continues without being told.
 func TestAMessageToAProcessWithoutRoomIsDroppedAndCounted(t *testing.T) {
 	f := newFabric(t, 1, fault.Config{})
 	a, b := f.process(0, "a/0"), f.process(0, "b/0")

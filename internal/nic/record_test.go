@@ -16,13 +16,13 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// The tests of this file hand one engine records of its peer in whatever order they choose, as a network may that loses
-// and repeats (decision 5).
+// The tests of this file give one engine records of its peer in any order, as a network does that
+// loses and repeats frames (decision 5).
 type crafted struct {
 	t    *testing.T
 	f    *fabric
-	a, b *tester // a sends, in our words; b is the engine's
-	pr   *peer   // of b's engine: a's NIC
+	a, b *tester // a sends, as these tests say; b belongs to the engine
+	pr   *peer   // in b's engine: a's NIC
 }
 
 func newCrafted(t *testing.T) *crafted {
@@ -31,7 +31,7 @@ func newCrafted(t *testing.T) *crafted {
 	f.known("a/0", "b/0")
 	c.pr = c.b.e.peerOf(1)
 	buf := make([]byte, 1)
-	r := c.b.recv("a/0", 0, 0, buf) // brings credit along
+	r := c.b.recv("a/0", 0, 0, buf) // credit comes with it
 	c.a.wantSent(c.a.send("b/0", 0, 0, []byte("x")))
 	c.b.wantReceived(r, buf, []byte("x"))
 	f.settle()
@@ -52,7 +52,7 @@ func (c *crafted) frag(e wire.Envelope, payload []byte) {
 	c.deliver(b)
 }
 
-// run delivers a run of messages, the first with this number, none of which wants an answer.
+// run delivers a run of messages, the first with this number. No message wants an answer.
 func (c *crafted) run(first uint32, tag uint64, messages ...[]byte) {
 	e := c.env(first, 0, tag)
 	e.Token = 0
@@ -88,7 +88,7 @@ func (c *crafted) withdraw(e wire.Envelope, id wire.FragmentID) {
 	c.deliver(b)
 }
 
-// Table records of names, as internal/names/record.go draws them.
+// Table records of names, as internal/names/record.go defines them.
 const (
 	tableClaim = 1
 	tableEnd   = 2
@@ -99,7 +99,7 @@ const (
 	tableAsk, tableAnswer, askGranted, askForbidden = 9, 10, 1, 2
 )
 
-// nameRecord is a claim, or an end, of a process of the sender's.
+// nameRecord returns a claim, or an end, of a process of the sender.
 func nameRecord(op byte, slot uint16, gen uint32, name vni.Name, number uint32) []byte {
 	le := binary.LittleEndian
 	b := le.AppendUint32(le.AppendUint16([]byte{op, 0}, slot), gen)
@@ -107,7 +107,7 @@ func nameRecord(op byte, slot uint16, gen uint32, name vni.Name, number uint32) 
 	return le.AppendUint32(b, number)
 }
 
-// inTable makes a Table record of its payload.
+// inTable returns a Table record with a payload.
 func inTable(payload []byte) wire.Record {
 	b := make([]byte, wire.RecordLen)
 	wire.PutTable(b, len(payload))
@@ -118,7 +118,7 @@ func (c *crafted) table(payload []byte) { c.deliver(inTable(payload)) }
 
 func (c *crafted) down() { (*handler)(c.b.e).Down(c.f.now, c.pr.ep, rel.ErrUnreachable) }
 
-// credit is what a's NIC has of b's staging.
+// credit returns what a's NIC has of b's staging.
 func (c *crafted) credit() *credit { return c.b.e.process(c.b.slot).creditOf(c.pr) }
 
 func TestAWithdrawThatOvertakesItsMessage(t *testing.T) { // decisions 8 and 9
@@ -154,7 +154,7 @@ func TestAWithdrawThatOvertakesItsMessage(t *testing.T) { // decisions 8 and 9
 func TestAMessageThatIsWithdrawnHalfwayShowsNothingOfOthers(t *testing.T) { // decision 10
 	c := newCrafted(t)
 	secret := bytes.Repeat([]byte("secret"), 1000)
-	c.frag(c.env(2, 0, 1), secret[:1024]) // through staging, which is used again
+	c.frag(c.env(2, 0, 1), secret[:1024]) // through staging, whose memory is reused
 	c.eager(c.env(3, 0, 1), 2049, 0, 5000, secret[:5000])
 	for _, n := range []int{1024, 5000} {
 		buf := make([]byte, n)
@@ -197,7 +197,7 @@ func TestPiecesThatNobodyPermittedAreDropped(t *testing.T) { // QNIX-42
 	if c.b.e.grants.outstanding != 100_000 {
 		t.Fatalf("%d bytes are permitted", c.b.e.grants.outstanding)
 	}
-	for range 300 { // the same again and again
+	for range 300 { // the same piece repeatedly
 		c.chunk(0, 2049, 0, make([]byte, 1000))
 	}
 	if !c.b.done(true, r) || c.b.e.grants.outstanding != 0 {
@@ -304,7 +304,8 @@ func TestAPeerCannotMakeUsRememberWithoutEnd(t *testing.T) { // decision 16
 	if n, _ := c.b.e.names.Len(); n > limits.NamesPerNIC+1 {
 		t.Errorf("%d names", n)
 	}
-	if n := len(c.pr.remotes); n > 1 { // its process at slot 0 may have given credit: no table tells of that
+	// Its process at slot 0 may have given credit: no table announces that process.
+	if n := len(c.pr.remotes); n > 1 {
 		t.Errorf("%d correspondents that no process writes to", n)
 	}
 }
@@ -318,7 +319,8 @@ func TestAPeerThatKeepsItsNamesToItselfHoldsNobodyUp(t *testing.T) {
 	}
 	a := f.process(0, "a/0")
 	f.until(time.Second, "the pair is open", func() bool { pr := f.engines[0].peerOf(2); return pr != nil && pr.names.Synced() })
-	f.engines[0].names.Up(&f.engines[0].peerOf(2).names) // as in a new session, in which no table comes
+	// As in a new session in which no table arrives.
+	f.engines[0].names.Up(&f.engines[0].peerOf(2).names)
 	start := f.now
 	if c := a.finish(false, a.send("nobody/0", 1, 0, nil)); c.Status != vni.StatusNameUnknown {
 		t.Errorf("ended with %v", c.Status)
@@ -349,12 +351,12 @@ func TestAPairThatComesBackGoesOnAfterTheOldNamesAreForgotten(t *testing.T) {
 	c.f.noLeaks()
 }
 
-// A message that is given up while it waits for its turn is known by its fragment no more: a piece that comes late would go into the message that
-// has its place in memory by then.
+// A message that is given up while it waits for its turn is no longer known by its fragment.
+// Otherwise a late piece would go into the message that then has its place in memory.
 func TestALatePieceOfAMessageThatWasGivenUpGoesNowhere(t *testing.T) { // decision 9
 	c := newCrafted(t)
 	third := c.env(3, 0, 7)
-	c.eager(third, 4096+5, 0, 5000, make([]byte, 1000)) // the second has yet to come
+	c.eager(third, 4096+5, 0, 5000, make([]byte, 1000)) // the second has not arrived yet
 	w := third
 	w.Tag = stagedCost(5000)
 	c.withdraw(w, 4096+5)
@@ -370,7 +372,8 @@ func TestALatePieceOfAMessageThatWasGivenUpGoesNowhere(t *testing.T) { // decisi
 	}
 }
 
-// A message in its turn whose bytes are awaited by a filter is withdrawn: those behind it have waited for it alone.
+// A message in its turn, whose bytes a filter awaits, is withdrawn: those behind it have waited
+// for it alone.
 func TestAMessageThatIsGivenUpWhileItIsJudgedHoldsUpNone(t *testing.T) { // PANIC-7
 	c := newCrafted(t)
 	c.b.e.process(c.b.slot).guardBy(func(uint64, []byte) bool { return false })
@@ -384,7 +387,8 @@ func TestAMessageThatIsGivenUpWhileItIsJudgedHoldsUpNone(t *testing.T) { // PANI
 	c.b.wantReceived(c.b.recv("a/0", 7, 0, buf), buf, []byte("third"))
 }
 
-// The news of a sender's end comes while its message does, and the message is given up much later: its receive ends then, as no other comes.
+// The news of a sender's end arrives while its message does, and the message is given up much
+// later. The receive then ends, as no other message will come.
 func TestAReceiveEndsThoughItsMessageIsGivenUpLongAfterItsSender(t *testing.T) { // decision 7
 	for _, ring := range []bool{false, true} {
 		c := newCrafted(t)
@@ -396,7 +400,7 @@ func TestAReceiveEndsThoughItsMessageIsGivenUpLongAfterItsSender(t *testing.T) {
 			ctx = c.b.recv("a/0", 7, 0, make([]byte, 100_000))
 			c.f.settle()
 		}
-		c.f.engines = c.f.engines[1:] // a's NIC knows nothing of it
+		c.f.engines = c.f.engines[1:] // a's NIC does not know of it
 		c.request(long, 4096+5, 100_000)
 		c.b.e.processGone(vni.Address{NIC: 1, Slot: c.a.slot, Gen: c.a.gen}, c.a.name, true)
 		c.f.run(3 * limits.GoneGrace)
@@ -410,13 +414,14 @@ func TestAReceiveEndsThoughItsMessageIsGivenUpLongAfterItsSender(t *testing.T) {
 	}
 }
 
-// One that the same sender had delivered before it ended waits for just that receive.
-func TestAReceiveWhoseMessageIsGivenUpTakesTheNextThoughItsSenderHasGone(t *testing.T) { // decision 7
+// A message that the same sender has delivered before it ended waits for just that receive.
+// Decision 7.
+func TestAReceiveWhoseMessageIsGivenUpTakesTheNextThoughItsSenderHasGone(t *testing.T) {
 	c := newCrafted(t)
 	buf := make([]byte, 100_000)
 	ctx := c.b.recv("a/0", 7, 0, buf)
 	c.f.settle()
-	c.f.engines = c.f.engines[1:] // a's NIC knows nothing of it
+	c.f.engines = c.f.engines[1:] // a's NIC does not know of it
 	long := c.env(2, 0, 7)
 	c.request(long, 4096+5, 100_000)
 	c.frag(c.env(3, 0, 7), []byte("third"))

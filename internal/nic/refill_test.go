@@ -12,10 +12,11 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// describer is a process half that describes its memory a few descriptors at a time: its segment has 4 of them.
+// describer is a process half that describes its memory a few descriptors at a time: its segment
+// has 4 of them.
 type describer struct {
 	*tester
-	mem    []byte // of its region
+	mem    []byte // memory of its region
 	region uint32
 }
 
@@ -41,18 +42,18 @@ func (f *fabric) describer(nic int, name string, bytes int) *describer {
 	return p
 }
 
-// ringed is an operation whose descriptors are refilled.
+// ringed is an operation with refilled descriptors.
 type ringed struct {
 	p               *describer
 	receive         bool
 	ctx             int
-	pieces          []vni.Descriptor // all of them
+	pieces          []vni.Descriptor // all its descriptors
 	filled          uint32
-	taken, consumed uint32 // before it began
+	taken, consumed uint32 // at its start
 	refills         int
 }
 
-// cut makes descriptors of p's region from its start on: size bytes, in pieces whose lengths come around.
+// cut returns descriptors of the first size bytes of p's region, in pieces whose lengths repeat.
 func (p *describer) cut(size int, lengths ...int) (l []vni.Descriptor) {
 	for at, i := 0, 0; at < size; i++ {
 		n := min(lengths[i%len(lengths)], size-at)
@@ -86,7 +87,7 @@ func (p *describer) begin(receive bool, pieces []vni.Descriptor, fill func(i int
 	return r
 }
 
-// describe fills what may be filled and reports whether that was anything.
+// describe fills all descriptors that may be filled, and reports whether there were any.
 func (r *ringed) describe() bool {
 	before := r.filled
 	for int(r.filled) < len(r.pieces) && r.filled-(r.p.v.Consumed(r.receive, r.ctx)-r.consumed) < 4 {
@@ -96,7 +97,7 @@ func (r *ringed) describe() bool {
 	return r.filled > before
 }
 
-// refill describes more, and tells the NIC so unless it will look anyway.
+// refill describes more, and tells the NIC unless it will look anyway.
 func (r *ringed) refill() {
 	before := r.filled
 	if r.describe() && r.p.v.Taken(r.receive, r.ctx)-r.taken == before {
@@ -143,7 +144,7 @@ func (p *describer) memory(code vni.Code, at vni.Remote, pieces []vni.Descriptor
 	})
 }
 
-// ends steps, refilling all of rs, until r has ended.
+// ends steps until r has ended, and refills all of rs and r meanwhile.
 func (r *ringed) ends(rs ...*ringed) vni.Completion {
 	r.p.f.t.Helper()
 	r.p.f.until(20*time.Second, fmt.Sprintf("%v: context %d", r.p.name, r.ctx), func() bool {
@@ -159,14 +160,15 @@ func (r *ringed) ends(rs ...*ringed) vni.Completion {
 	return c
 }
 
-// distances are where two processes may be.
+// distances holds the relative places of two processes.
 var distances = []struct {
 	name string
 	nics int
 	bad  fault.Config
 }{{"local", 1, fault.Config{}}, {"reliable", 2, fault.Config{}}, {"lossy", 2, fault.Config{Seed: 1, Loss: 0.05, Reorder: 0.1}}}
 
-// A short message may be described piece by piece, too. It is staged when it is described as a whole, and not as far as it is.
+// A short message may be described piece by piece, too. It is staged only when it is described
+// completely.
 func TestAShortMessageWaitsUnexpectedUntilItIsDescribed(t *testing.T) {
 	for _, at := range distances {
 		t.Run(at.name, func(t *testing.T) {
@@ -175,7 +177,7 @@ func TestAShortMessageWaitsUnexpectedUntilItIsDescribed(t *testing.T) {
 			a, b := f.describer(0, "a/0", n), f.process(at.nics-1, "b/0")
 			f.known("a/0", "b/0")
 			copy(a.mem, pattern(n, 1))
-			s := a.sendPieces(b.name, 7, 0, a.cut(n, 500)) // of which four are described at a time
+			s := a.sendPieces(b.name, 7, 0, a.cut(n, 500)) // four pieces are described at once
 			f.until(time.Second, "it is unexpected", func() bool { return b.e.process(b.slot).stray.n == 1 })
 			f.run(time.Millisecond)
 			buf := make([]byte, n)
@@ -188,8 +190,8 @@ func TestAShortMessageWaitsUnexpectedUntilItIsDescribed(t *testing.T) {
 	}
 }
 
-// Decision 5, QNIX-22, QNIX-24: one message, one envelope, one match, however many descriptors it takes; QNIX-46: the
-// pieces of the two sides need not be alike, nor those of the wire.
+// Decision 5, QNIX-22, QNIX-24: one message, one envelope, one match, however many descriptors it
+// takes. QNIX-46: the pieces of the two sides, and those on the wire, need not be alike.
 func TestAMessageOfAnyLengthIsOneEnvelopeWhateverItsPieces(t *testing.T) {
 	for _, at := range distances {
 		for _, cuts := range [][2][]int{{{1000}, {1000}}, {{4096}, {1000, 3, 5000}}, {{1, 70_000, 17}, {100_000}}, {{300_000}, {777}}} {
@@ -246,7 +248,7 @@ func TestAPUTAndAGETMayHaveMorePiecesThanARegion(t *testing.T) { // QNIX-22
 	}
 }
 
-// A message that goes on credit does not wait for permission: what has no place yet waits in staging.
+// A message on credit does not wait for permission: bytes that have no place yet wait in staging.
 func TestAShortMessageWaitsInStagingForTheRestOfItsPlace(t *testing.T) {
 	for _, at := range distances {
 		for _, n := range []int{700, 2000, 10_000} {
@@ -276,8 +278,9 @@ func TestAShortMessageWaitsInStagingForTheRestOfItsPlace(t *testing.T) {
 	}
 }
 
-// Decision 8: what a NIC is permitted it can send, whatever its processes do. One that is stopped while it describes a message
-// holds up no other process's, however many such messages it has begun.
+// Decision 8: a NIC can send the bytes that it is permitted, whatever its processes do. A process
+// that stops while it describes a message holds up no other process, however many such messages it
+// has begun.
 func TestAStoppedStreamHoldsUpNobody(t *testing.T) {
 	const n, small = 1 << 20, 300_000
 	for _, code := range []vni.Code{vni.CodeSend, vni.CodePut} {
@@ -311,8 +314,9 @@ func TestAStoppedStreamHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// Credit is that of a session. What has come whole stays when the session ends, and takes of the quota what it took of credit;
-// else its end would hand out credit that a later session knows nothing of.
+// Credit belongs to a session. A message that has arrived whole stays when the session ends, and
+// its cost moves from credit to the quota. Otherwise its end would give credit that a later
+// session does not know of.
 func TestAMessageThatWaitsForItsPlaceOutlivesTheCreditThatItCameOn(t *testing.T) {
 	const n = 2000
 	f := newFabric(t, 2, fault.Config{})
@@ -341,11 +345,12 @@ func TestAMessageThatWaitsForItsPlaceOutlivesTheCreditThatItCameOn(t *testing.T)
 	}
 }
 
-// Issue 3: a Send from a region or the pool is not copied on the sending side: what the link's frames are gathered from is
-// that very memory, as long as it is not acknowledged.
+// Issue 3: a Send from a region or the pool is not copied on the sending side. The link's frames
+// are gathered from that very memory until it is acknowledged.
 func TestASendFromARegionOrThePoolIsGatheredFromThere(t *testing.T) {
 	const n = 60_000
-	f := newWideFabric(t, 1472, 2, fault.Config{}, func(c *Config) { c.InitialCreditBytes = -1 }) // so that each asks, and waits
+	// So that each message asks for permission, and waits.
+	f := newWideFabric(t, 1472, 2, fault.Config{}, func(c *Config) { c.InitialCreditBytes = -1 })
 	a, b := f.describer(0, "a/0", n), f.process(1, "b/0")
 	f.known("a/0", "b/0")
 	within := func(b, mem []byte) bool {
@@ -369,7 +374,7 @@ func TestASendFromARegionOrThePoolIsGatheredFromThere(t *testing.T) {
 	s.ends()
 	b.wantReceived(r, buf, a.mem)
 
-	for page := range int32(2) { // page 0 is one as any other (QNIX-17)
+	for page := range int32(2) { // page 0 is a page like any other (QNIX-17)
 		pool := a.seg.Pool()[page*limits.PageBytes:][:n-limits.PageBytes]
 		copy(pool, pattern(len(pool), 2))
 		i, _ := a.v.TakeSend()
@@ -383,8 +388,8 @@ func TestASendFromARegionOrThePoolIsGatheredFromThere(t *testing.T) {
 	f.noLeaks()
 }
 
-// A receive into a region or the pool is written once: what comes of a message that is matched goes to its place with no
-// staging in between.
+// A receive into a region or the pool is written once: the bytes of a matched message go to their
+// place without staging.
 func TestAMatchedMessageIsWrittenOnce(t *testing.T) {
 	const n = 60_000
 	f := newFabric(t, 2, fault.Config{})
@@ -406,7 +411,8 @@ func TestAMatchedMessageIsWrittenOnce(t *testing.T) {
 	f.noLeaks()
 }
 
-// QNIX-48: the pieces that have come are delivered and staging is dismissed; later ones go to their place.
+// QNIX-48: the pieces that have arrived are delivered and staging is released; later pieces go to
+// their place.
 func TestAReceivePostedInTheMiddleOfAMessageEndsItsStaging(t *testing.T) {
 	const n = limits.StagedMessage
 	f := newFabric(t, 2, fault.Config{Seed: 1, Jitter: 100 * time.Microsecond})
@@ -429,7 +435,7 @@ func TestAReceivePostedInTheMiddleOfAMessageEndsItsStaging(t *testing.T) {
 		t.Error("it is staged still")
 	}
 	there := uint64(0)
-	for i := range buf { // pieces come in any order
+	for i := range buf { // pieces arrive in any order
 		if buf[i] == want[i] {
 			there++
 		}
@@ -442,8 +448,8 @@ func TestAReceivePostedInTheMiddleOfAMessageEndsItsStaging(t *testing.T) {
 	f.noLeaks()
 }
 
-// The sender of a SendDelivered learns that the receive which its message met was too short. A sender that merely sends,
-// or whose message was accepted before it met one, does not.
+// The sender of a SendDelivered learns that the receive of its message was too short. A sender
+// that uses Send does not, nor one whose message was accepted before it was matched.
 func TestTruncationIsToldToBothSides(t *testing.T) {
 	for _, at := range distances {
 		for _, n := range []int{700, 10_000, 200_000} {
@@ -473,7 +479,8 @@ func TestTruncationIsToldToBothSides(t *testing.T) {
 	}
 }
 
-// A wrong descriptor fails its own operation, whenever it comes, and is counted. The other side notices only what it must.
+// A wrong descriptor fails its own operation at any time, and is counted. The other side notices
+// only what it must.
 func TestAWrongDescriptorInARefillFailsThatOperation(t *testing.T) {
 	const n = 100_000
 	for _, at := range distances {
@@ -497,7 +504,7 @@ func TestAWrongDescriptorInARefillFailsThatOperation(t *testing.T) {
 					l[50] = x.d
 					return l
 				}
-				total := func(r *ringed) { r.pieces = bad(r.p) } // after the length was told
+				total := func(r *ringed) { r.pieces = bad(r.p) } // after the length was announced
 				counted := a.e.Count(vni.NICFailedBadArgument)
 
 				r, s := b.recvPieces(1, b.cut(n, 1000)), a.sendPieces(b.name, 1, 0, a.cut(n, 1000))
@@ -526,7 +533,8 @@ func TestAWrongDescriptorInARefillFailsThatOperation(t *testing.T) {
 	}
 }
 
-// Whatever is cancelled, whenever: both operations end, nothing is left behind, and the next message comes through.
+// Any operation may be cancelled at any step: both operations end, nothing is left behind, and the
+// next message arrives.
 func TestCancelAtEveryStepOfARefilledMessageLeavesNothingBehind(t *testing.T) { // decision 9
 	const n = 50_000
 	for _, which := range []uint32{vni.CancelSend, vni.CancelReceive} {
@@ -552,7 +560,7 @@ func TestCancelAtEveryStepOfARefilledMessageLeavesNothingBehind(t *testing.T) { 
 				if which == vni.CancelReceive {
 					got := r.ends(s)
 					seen[got.Status.String()]++
-					if got.Status != vni.StatusOK { // the message has still to find its receive
+					if got.Status != vni.StatusOK { // the message has not found its receive yet
 						r = b.recvPieces(1, b.cut(n, 3000))
 						got = r.ends(s)
 					}
@@ -566,7 +574,8 @@ func TestCancelAtEveryStepOfARefilledMessageLeavesNothingBehind(t *testing.T) { 
 						return b.done(true, r.ctx) || b.e.procs.at(b.slot).recvs[r.ctx].state == recvPosted
 					})
 					seen[sent.Status.String()]++
-					if !b.done(true, r.ctx) && sent.Status != vni.StatusOK { // it waits in its place for another
+					// It waits in its place for another message.
+					if !b.done(true, r.ctx) && sent.Status != vni.StatusOK {
 						s = a.sendPieces(b.name, 1, 0, a.cut(n, 1000))
 						if c := s.ends(r); c.Status != vni.StatusOK {
 							t.Fatalf("%s, step %d: the next ended with %v", at.name, step, c.Status)
@@ -620,7 +629,8 @@ func TestTheEndOfOneProcessEndsARefilledMessageForTheOther(t *testing.T) {
 	}
 }
 
-// A sender that is stopped in the middle of its message does not hold the receiver: the receive can be cancelled.
+// A sender that is stopped in the middle of its message does not hold the receiver: the receive
+// can be cancelled.
 func TestAStoppedSenderDoesNotKeepACancelledReceive(t *testing.T) {
 	const n = 50_000
 	for _, at := range distances {
@@ -640,7 +650,8 @@ func TestAStoppedSenderDoesNotKeepACancelledReceive(t *testing.T) {
 	}
 }
 
-// Nor does one that goes on, but slowly: the process takes a NIC that does not answer its Cancel for a while for dead.
+// Nor does a slow sender hold the receiver: the process takes a NIC that does not answer its
+// Cancel for a while for dead.
 func TestASlowSenderDoesNotKeepACancelledReceive(t *testing.T) {
 	const n = 50_000
 	for _, at := range distances {

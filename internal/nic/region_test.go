@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// A command that is in the queue names memory that the engine will follow: until its operation ends, the region stays.
+// A command in the queue names memory that the engine will use: until its operation ends, the
+// region stays.
 func TestARegionIsBusyWithACommandThatNoPollHasTaken(t *testing.T) {
 	const n = 100_000 // asks for permission
 	f := newFabric(t, 2, fault.Config{})
@@ -57,7 +58,8 @@ func TestARegionIsBusyWithACommandThatNoPollHasTaken(t *testing.T) {
 	f.noLeaks()
 }
 
-// Ids are used again. A descriptor in the queue must not come to mean another region that has the id meanwhile.
+// Ids are reused. A descriptor in the queue must not come to mean another region that has got the
+// id meanwhile.
 func TestADescriptorInTheQueueKeepsItsRegion(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.describer(0, "a/0", 4096), f.process(1, "b/0")
@@ -115,7 +117,8 @@ func TestPartsOfARegionEndWithIt(t *testing.T) {
 	f.noLeaks()
 }
 
-// What may not be written as a whole may not be written in part, either, whatever is asked for the part.
+// A part of a region that may not be written may not be written either, whatever the part is
+// opened for.
 func TestAPartOfASealedRegionIsSealed(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.process(0, "a/0"), f.process(1, "b/0")
@@ -136,7 +139,8 @@ func TestAPartOfASealedRegionIsSealed(t *testing.T) {
 	}
 }
 
-// Memory that may be gone is asked for as it will be used, to be written by a PUT and to be read by a GET: what is mapped may be so to be read only.
+// Reach is called with the use of the memory, writing for a PUT and reading for a GET: the memory
+// may be mapped read-only.
 func TestMemoryIsAskedForAsItWillBeUsed(t *testing.T) {
 	eachPlace(t, func(t *testing.T, f *fabric, a, b *tester) {
 		var asked []bool
@@ -158,7 +162,8 @@ func TestMemoryIsAskedForAsItWillBeUsed(t *testing.T) {
 	})
 }
 
-// What keeps a region open is an operation that uses its memory. A part of it is but what others know of it, and ends at once.
+// An operation that uses its memory keeps a region open. A part only gives others access, and ends
+// at once.
 func TestAPartEndsThoughItsOwnerUsesTheMemory(t *testing.T) {
 	f := newFabric(t, 1, fault.Config{})
 	a := f.process(0, "a/0")
@@ -180,10 +185,10 @@ func TestAPartEndsThoughItsOwnerUsesTheMemory(t *testing.T) {
 	}
 }
 
-// What a NIC shows to peers of its cookies, indices and first numbers must not tell its region
+// The cookies, indices and first numbers that a NIC shows to peers must not reveal its region
 // keys.
 func TestRegionKeysComeFromAStreamOfTheirOwn(t *testing.T) {
-	want := secret.Seeded(1) // that of NIC 1 in newFabric
+	want := secret.Seeded(1) // the stream of NIC 1 in newFabric
 	keys := []uint64{want.Uint64(secret.RegionKey), want.Uint64(secret.RegionKey)}
 	for _, nics := range []int{2, 4} { // with few and with many sessions
 		f := newFabric(t, nics, fault.Config{})

@@ -13,8 +13,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// audience is a process a/0 on the first of some NICs and receivers r/0, r/1 … on the others, each of which has given the
-// first NIC credit.
+// audience holds a process a/0 on the first of some NICs and receivers r/0, r/1 … on the others.
+// Each receiver has given the first NIC credit.
 type audience struct {
 	*fabric
 	a     *tester
@@ -40,7 +40,8 @@ func newAudience(t testing.TB, nics, each int, faults fault.Config, change ...fu
 	return x
 }
 
-// receive posts one receive of a tag at every receiver. The returned function waits for them.
+// receive posts one receive of a tag at every receiver. The function that it returns waits for
+// them.
 func (x *audience) receive(tag uint64, want []byte) (received func()) {
 	var bufs [][]byte
 	var rs []int
@@ -63,8 +64,8 @@ func (x *audience) count(c vni.Counter) (n uint64) {
 	return n
 }
 
-// The source sends the message as often as the number of NICs has binary digits, whatever the number of receivers; the
-// NICs do the rest, by one copy to each.
+// The source sends the message as often as the number of NICs has binary digits, whatever the
+// number of receivers. The other NICs do the rest, with one copy to each.
 func TestAMulticastCostsTheSourceTheLogarithmOfTheNICs(t *testing.T) {
 	for _, nics := range []int{4, 8, 13, 16} {
 		for _, size := range []int{0, 10, 700, 5000, limits.StagedMessage} {
@@ -87,7 +88,7 @@ func TestAMulticastCostsTheSourceTheLogarithmOfTheNICs(t *testing.T) {
 	}
 }
 
-// A tree takes longer, the less there is to send; so it must be worth it.
+// A tree takes longer than separate messages, most of all for short ones, so it must save enough.
 func TestARelayMustSaveItsSourceEnough(t *testing.T) {
 	const saved = 5 // of eight messages to seven NICs
 	for _, c := range []struct {
@@ -108,7 +109,8 @@ func TestARelayMustSaveItsSourceEnough(t *testing.T) {
 	}
 }
 
-// Loss on every link makes it slower and changes nothing else; messages before and after keep their order.
+// Loss on every link makes the relay slower and changes nothing else. Messages before and after it
+// keep their order.
 func TestARelayKeepsTheOrderOfMessagesOnBadLinks(t *testing.T) {
 	x := newAudience(t, 6, 2, fault.Config{Seed: 5, Loss: 0.1, Duplicate: 0.05, Reorder: 0.1})
 	const rounds = 12
@@ -140,13 +142,14 @@ func TestARelayKeepsTheOrderOfMessagesOnBadLinks(t *testing.T) {
 	x.noLeaks()
 }
 
-// The NIC that passes a relay on dies at any moment after it has taken it. Every other receiver gets the message once.
+// The NIC that passes a relay on dies at any step after it has taken it. Every other receiver gets
+// the message once.
 func TestTheDeathOfARelayCostsNobodyElseTheMessage(t *testing.T) {
 	var missed, twice uint64
 	for steps := range 24 {
 		x := newAudience(t, 8, 1, fault.Config{})
 		want := pattern([]int{600, 3000}[steps%2], 1)
-		dead := x.to[0] // at the NIC behind the source's, which has most of the others below it
+		dead := x.to[0] // at the NIC next to the source's, which has most of the others below it
 		x.to = x.to[1:]
 		received := x.receive(1, want)
 		m := x.a.multicast(x.names, 1, want)
@@ -160,7 +163,7 @@ func TestTheDeathOfARelayCostsNobodyElseTheMessage(t *testing.T) {
 		}
 		later := x.receive(1, []byte("later"))
 		x.a.wantSent(x.a.multicast(x.names[1:], 1, []byte("later")))
-		later() // and nothing came twice before it
+		later() // and no message came twice before it
 		x.noLeaks()
 		missed += x.count(vni.NICRelaysMissed)
 		twice += x.count(vni.NICDuplicates)
@@ -170,8 +173,8 @@ func TestTheDeathOfARelayCostsNobodyElseTheMessage(t *testing.T) {
 	}
 }
 
-// A process goes while a relay is on its way to it, or between two others. Those that stay get the message; the source is
-// told of the one that has gone.
+// A process ends while a relay is on its way to it, or between two others. The remaining receivers
+// get the message. The source is told of the one that has gone.
 func TestARelayThatFindsAProcessGoneNamesIt(t *testing.T) {
 	x := newAudience(t, 8, 1, fault.Config{})
 	gone := x.to[2]
@@ -187,7 +190,8 @@ func TestARelayThatFindsAProcessGoneNamesIt(t *testing.T) {
 	x.noLeaks()
 }
 
-// The pair of two NICs that a relay would use is not open. Those below get the message from its source.
+// The pair of two NICs that a relay would use is not open. The receivers below get the message
+// from its source.
 func TestWhoCannotBeReachedByARelayIsReachedByTheSource(t *testing.T) {
 	x := newAudience(t, 8, 1, fault.Config{})
 	relaying := x.engines[1]
@@ -205,7 +209,8 @@ func TestWhoCannotBeReachedByARelayIsReachedByTheSource(t *testing.T) {
 	x.noLeaks()
 }
 
-// What a process cancels shall not come; if it has come, it has come. Either way the numbers have no gap.
+// A message that its process cancels must not arrive, unless it has arrived already. In both cases
+// the numbers have no gap.
 func TestACancelledMulticastLeavesNoGapInTheNumbers(t *testing.T) {
 	ended := map[vni.Status]int{}
 	for steps := range 10 {
@@ -244,7 +249,8 @@ func TestACancelledMulticastLeavesNoGapInTheNumbers(t *testing.T) {
 	}
 }
 
-// On a torus a relay goes from neighbour to neighbour: its list is in the order of the columns, from the source's on.
+// On a torus a relay goes from neighbour to neighbour: its list is in the order of the columns,
+// from the source's on.
 func TestARelayFollowsTheTorus(t *testing.T) { // QNIX-52
 	x := newAudience(t, 6, 1, fault.Config{})
 	e := x.a.e
@@ -267,8 +273,8 @@ func TestARelayFollowsTheTorus(t *testing.T) { // QNIX-52
 	received()
 }
 
-// A NIC in the middle of the tree alters each field of what it passes on, one in each run. The NICs
-// below it refuse that, and the source sends them the message itself.
+// A NIC in the middle of the tree alters each field of what it passes on, one field in each run.
+// The NICs below it refuse the altered relay, and the source sends them the message itself.
 func TestWhatARelayAltersIsRefusedAndComesFromTheSource(t *testing.T) {
 	nic := wire.RelayHeadLen // where the first entry of a leg begins
 	for what, at := range map[string]int{
@@ -297,7 +303,7 @@ func TestWhatARelayAltersIsRefusedAndComesFromTheSource(t *testing.T) {
 		for i := range x.names {
 			x.a.wantSent(x.a.send(x.names[i], 2, 0, []byte("later")))
 		}
-		later() // in order, so nothing came twice, and no number was lost
+		later() // in order, so no message came twice, and no number was lost
 		if altered == 0 || x.a.e.Count(vni.NICRelaysMissed) == 0 {
 			t.Errorf("%s: %d pieces altered, %d receivers missed: this test tests nothing", what, altered, x.a.e.Count(vni.NICRelaysMissed))
 		}
@@ -308,11 +314,13 @@ func TestWhatARelayAltersIsRefusedAndComesFromTheSource(t *testing.T) {
 	}
 }
 
-// There is a bound to what two NICs have under way between them as relays. A receiver beyond it gets the message from the
-// source; nothing is lost, nothing waits for memory.
+// The relays in flight between two NICs are bounded. A receiver beyond the bound gets
+// the message from the source. Nothing is lost, and nothing waits for memory.
 func TestMoreRelaysThanThereIsRoomForGoWithoutThem(t *testing.T) {
-	x := newAudience(t, 5, 1, fault.Config{}, func(c *Config) { c.InitialCreditBytes, c.StagingBytes = 1<<20, 2<<20 }) // so that credit is not short first
-	const rounds, each = 30, 3                                                                                         // relays that leave the source for a multicast
+	// So that credit does not run short first.
+	x := newAudience(t, 5, 1, fault.Config{}, func(c *Config) { c.InitialCreditBytes, c.StagingBytes = 1<<20, 2<<20 })
+	// Relays that leave the source for a multicast.
+	const rounds, each = 30, 3
 	want := pattern(10_000, 1)
 	var ms []int
 	for range rounds {
@@ -336,8 +344,9 @@ func TestMoreRelaysThanThereIsRoomForGoWithoutThem(t *testing.T) {
 	x.noLeaks()
 }
 
-// A relay names the session that its message numbers are of. One that comes late, when source and receiver have begun
-// another, must not be taken: its numbers mean nothing there, or something else.
+// A relay names the session of its message numbers. A relay that arrives late, when source and
+// receiver have begun another session, must not be taken: its numbers mean nothing there, or
+// something else.
 func TestARelayOfAnotherSessionIsNotTaken(t *testing.T) {
 	x := newAudience(t, 3, 1, fault.Config{})
 	e, pr := x.engines[2], x.engines[2].peerOf(2)

@@ -7,7 +7,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Decision 16: the steady state allocates nothing, at the source nor on the way, in one piece nor in several.
+// Decision 16: the steady state allocates nothing, at the source or on the way, in one piece or in
+// several.
 func TestARelayAllocatesNothing(t *testing.T) {
 	for _, size := range []int{100, 5000} {
 		x := newAudience(t, 6, 2, fault.Config{})

@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// kill stops polling an engine: nothing comes from it any more, not even a goodbye.
+// kill stops polling an engine: it sends nothing any more, not even a goodbye.
 func (f *fabric) kill(nic int) {
 	f.engines = append(f.engines[:nic:nic], f.engines[nic+1:]...)
 }
@@ -39,7 +39,7 @@ func TestARemovedNICThatIsDeadIsForgottenWithItsNames(t *testing.T) {
 	own := f.process(0, "own/0")
 	f.until(time.Second, "names are spread", func() bool { return knowsName(a, gone.name) && knowsName(a, other.name) })
 	f.kill(1)
-	f.wait(limits.FailureTimeout / 2) // nothing was pending, so it has not been noticed
+	f.wait(limits.FailureTimeout / 2) // nothing was pending, so its end has not been noticed
 	if !knowsName(a, gone.name) {
 		t.Fatal("the test is void: the name is forgotten without RemoveNode")
 	}
@@ -74,7 +74,7 @@ func TestARemovedNICThatIsDownIsForgottenAtOnce(t *testing.T) {
 	if knowsName(a, gone.name) || len(a.Nodes()) != 0 {
 		t.Errorf("names %v, nodes %v", a.Names(), a.Nodes())
 	}
-	a.RemoveNode(2, mem.Address(2)) // it is not known any more: nothing happens
+	a.RemoveNode(2, mem.Address(2)) // it is no longer known: nothing happens
 	f.step()
 }
 
@@ -102,7 +102,7 @@ func TestWhatIsUnderWayToARemovedNICEndsAsUnreachable(t *testing.T) {
 	}
 }
 
-// The registry may be cut off from a NIC that lives: what works goes on.
+// The registry may have lost contact with a NIC that lives: working connections continue.
 func TestARemovedNICThatLivesStaysUntilItsPairIsDown(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a, own, far := f.engines[0], f.process(0, "own/0"), f.process(1, "far/0")
@@ -147,7 +147,7 @@ func TestANICThatIsAddedAgainIsKept(t *testing.T) {
 	f.until(time.Second, "another NIC takes its place", func() bool { return len(back.Nodes()) == 1 && back.Nodes()[0].Up })
 }
 
-// The registry has found out that it is not the NIC with the session that has the id.
+// The registry has found out that the NIC with the session is not the owner of the id.
 func TestANICThatIsRemovedAndAddedElsewhereIsThereAtOnce(t *testing.T) { // decision 1
 	f := newFabric(t, 2, fault.Config{})
 	a, wrong := f.engines[0], f.process(1, "wrong/0")
@@ -168,7 +168,7 @@ func TestASecondNICWithTheIDOfOneThatLivesIsNotAdmitted(t *testing.T) { // decis
 	f := newFabric(t, 2, fault.Config{})
 	a, first := f.engines[0], f.process(1, "first/0")
 	f.until(time.Second, "the name is spread", func() bool { return knowsName(a, first.name) })
-	second := f.addNIC(2, 9, fault.Config{}) // a later life, as it says
+	second := f.addNIC(2, 9, fault.Config{}) // a later life, as it claims
 	if err := second.AddNode(1, mem.Address(1)); err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func (p *keeper) Commit(n int) {
 	p.Driver.Commit(n)
 }
 
-// spaces finds the records of the data frames that were sent, by their space.
+// spaces returns the records of the sent data frames, by their space.
 func (p *keeper) spaces() map[wire.Space][]wire.Record {
 	found := map[wire.Space][]wire.Record{}
 	for _, frame := range p.frames {
@@ -61,7 +61,7 @@ func (p *keeper) records(t wire.Type) (l []wire.Record) {
 	return l
 }
 
-// kept is two NICs, of which the first's frames are kept.
+// kept makes two NICs, of which the first's frames are kept.
 func kept(t *testing.T) (f *fabric, sent *keeper) {
 	f, sent = newFabric(t, 0, fault.Config{}), &keeper{}
 	f.addNIC(1, 1, fault.Config{}, func(c *Config) { sent.Driver, c.Link = c.Link, sent })
@@ -71,7 +71,8 @@ func kept(t *testing.T) (f *fabric, sent *keeper) {
 	return f, sent
 }
 
-// QNIX-43: a request for permission says how long the message is, in how many packets it will come, and how long they are.
+// QNIX-43: a request for permission has the length of the message, and the number and length of
+// its packets.
 func TestARequestSaysWhatWillCome(t *testing.T) {
 	f, sent := kept(t)
 	a, b := f.process(0, "a/0"), f.process(1, "b/0")
@@ -104,8 +105,8 @@ func TestARequestSaysWhatWillCome(t *testing.T) {
 	f.until(time.Second, "rest", func() bool { return f.engines[0].rel.Idle() })
 }
 
-// USNIC-14, USNIC-15: messages of one tiny packet go in the command space, all others in the data space, so that a long one does not
-// hold up what is short (USNIC-52).
+// USNIC-14, USNIC-15: messages of one tiny packet go in the command space, all others in the data
+// space, so that a long message does not hold up a short one (USNIC-52).
 func TestTheLengthOfAMessageSaysItsSpace(t *testing.T) {
 	f, sent := kept(t)
 	a, b := f.process(0, "a/0"), f.process(1, "b/0")

@@ -35,7 +35,7 @@ func newListTeller(t *testing.T) *listTeller {
 	return l
 }
 
-// list is list n of an authority, with so many serial numbers.
+// list returns list n of an authority, with the given number of serial numbers.
 func (l *listTeller) list(ca trust.CAKey, n uint64, serials int) []byte {
 	l.t.Helper()
 	r := &trust.RevocationList{Number: n}
@@ -48,7 +48,7 @@ func (l *listTeller) list(ca trust.CAKey, n uint64, serials int) []byte {
 	return r.Append(nil)
 }
 
-// pieces are the records of a list of the authority.
+// pieces returns the records of a list of the authority.
 func (l *listTeller) pieces(n uint64, list []byte) (all [][]byte) {
 	for at := 0; at < len(list); at += revocationPiece {
 		b := make([]byte, revocationHead, revocationHead+revocationPiece)
@@ -98,8 +98,8 @@ func TestAListIsTakenWhateverTheOrderOfItsPieces(t *testing.T) {
 	}
 }
 
-// A list that the authority has not signed is not kept, and its teller is heard no more in this
-// session.
+// A list that the authority has not signed is not kept, and further lists of its sender are
+// ignored in this session.
 func TestAForgedListIsRefusedAndCounted(t *testing.T) {
 	l := newListTeller(t)
 	forged := l.list(l.ca, 3, 200)

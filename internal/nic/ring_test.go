@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// inbox is a ring that a process has posted, and what it has read of it.
+// inbox is a ring that a process has posted, with the messages read from it.
 type inbox struct {
 	*tester
 	ctx  int
@@ -30,7 +30,7 @@ type inboxItem struct {
 
 const anything = 1 << 62
 
-// gather posts a ring for messages of most bytes, with so much room.
+// gather posts a ring of room bytes for messages of at most most bytes.
 func (p *tester) gather(from *tester, tag uint64, most, room int) *inbox {
 	p.f.t.Helper()
 	b := &inbox{tester: p, mem: vni.AlignedBytes((max(room, vni.RingSize(most)) + 63) &^ 63)}
@@ -59,7 +59,7 @@ func (b *inbox) postRing(c *vni.ReceiveContext) {
 	b.f.until(time.Second, "the command is read", func() bool { return !b.e.process(b.slot).vni.Pending() })
 }
 
-// entry is its receive in the NIC.
+// entry returns its receive in the NIC.
 func (b *inbox) entry() *receive { return &b.e.process(b.slot).recvs[b.ctx] }
 
 // next reads a message, if there is one.
@@ -71,7 +71,7 @@ func (b *inbox) next() bool {
 	return ok
 }
 
-// read reads all that is there, and has the NIC look again if that was short of room.
+// read reads all messages that are there, and posts a Refill if the ring had no room.
 func (b *inbox) read() int {
 	for b.next() {
 	}
@@ -81,13 +81,13 @@ func (b *inbox) read() int {
 	return len(b.got)
 }
 
-// reads waits until so many messages have been read.
+// reads waits until n messages have been read.
 func (b *inbox) reads(n int) {
 	b.f.t.Helper()
 	b.f.until(10*time.Second, fmt.Sprint(n, " messages in a ring"), func() bool { return b.read() >= n })
 }
 
-// want holds what was read against the messages that should have come.
+// want compares the messages that were read with the expected ones.
 func (b *inbox) want(want ...[]byte) {
 	b.f.t.Helper()
 	b.reads(len(want))
@@ -101,7 +101,7 @@ func (b *inbox) want(want ...[]byte) {
 	}
 }
 
-// close cancels the ring, and what was not read goes back.
+// close cancels the ring. Its unread messages go back.
 func (b *inbox) close() {
 	b.f.t.Helper()
 	b.ring.Finish()
@@ -115,7 +115,7 @@ func TestARingTakesMessagesInTheirOrder(t *testing.T) { // USNIC-28
 	straightPlaces(t, func(t *testing.T, f *fabric, a, b *rider) {
 		w := b.gather(nil, anything, 4096, 0)
 		var data [][]byte
-		for i := range 400 { // some rounds of the ring
+		for i := range 400 { // several rounds of the ring
 			data = append(data, pattern(i*7%300, byte(i)))
 			a.mustRide(b.tester, uint64(100+i), false, data[i])
 			w.reads(i / 10 * 10)
@@ -270,7 +270,7 @@ func TestWhatARingGivesBackIsReceivedBeforeAllThatCameLater(t *testing.T) { // d
 
 func TestAMessageThatIsOnItsWayIntoARingIsGivenBack(t *testing.T) {
 	straightPlaces(t, func(t *testing.T, f *fabric, a, b *rider) {
-		for _, room := range []int{200_000, 100_000} { // all of it, and a part
+		for _, room := range []int{200_000, 100_000} { // room for all of it, and for a part
 			w := b.gather(nil, anything, room, 0)
 			begun := func() bool { r := w.entry(); return r.coming() && r.ring.coming[0].inb.got > 0 }
 			long := pattern(150_000, 3)
@@ -291,7 +291,8 @@ func TestAMessageThatIsOnItsWayIntoARingIsGivenBack(t *testing.T) {
 	})
 }
 
-// The second of two long messages is permitted, and comes, while the first is on its way; a short one behind both waits for them in the ring.
+// The second of two long messages is permitted, and arrives, while the first is on its way. A
+// short message behind both waits for them in the ring.
 func TestLongMessagesComeIntoARingSeveralAtATime(t *testing.T) { // USNIC-28
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.riders()
@@ -313,7 +314,8 @@ func TestLongMessagesComeIntoARingSeveralAtATime(t *testing.T) { // USNIC-28
 	f.noLeaks()
 }
 
-// A message that is withdrawn on its way into a ring leaves a hole there, which its reader passes over, and what is behind it is shown.
+// A message that is withdrawn on its way into a ring leaves a hole there. The reader passes over
+// it, and the messages behind it are shown.
 func TestAMessageThatIsWithdrawnOnItsWayIntoARingIsPassedOver(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.riders()
@@ -339,7 +341,8 @@ func TestAMessageThatIsWithdrawnOnItsWayIntoARingIsPassedOver(t *testing.T) {
 	f.noLeaks()
 }
 
-// A ring is given up with several long messages on their way into it, and a short one behind each: all wait for receives again, in their order.
+// A ring is closed with several long messages on their way into it, and a short one behind each:
+// all wait for receives again, in their order.
 func TestAllThatIsOnItsWayIntoARingIsGivenBackInOrder(t *testing.T) { // decision 9
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.riders()
@@ -361,7 +364,8 @@ func TestAllThatIsOnItsWayIntoARingIsGivenBackInOrder(t *testing.T) { // decisio
 	f.noLeaks()
 }
 
-// Of a message that a ring with less room gave back no more comes into another than was kept, and once it was read it is not given back again.
+// A ring with less room has given a message back with only its beginning kept. Another ring gets
+// no more than was kept, and once read, the message is not given back again.
 func TestAMessageThatWasKeptInPartComesIntoAnotherRingOnce(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.riders()
@@ -384,7 +388,8 @@ func TestAMessageThatWasKeptInPartComesIntoAnotherRingOnce(t *testing.T) {
 	f.noLeaks()
 }
 
-// The sender that a ring is for dies with messages on their way into it: the ring ends when they have been given up.
+// The only sender of a ring dies with messages on their way into the ring: the ring ends when they
+// have been given up.
 func TestARingEndsBehindWhatIsOnItsWayIntoIt(t *testing.T) { // decision 7
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.riders()
@@ -448,7 +453,7 @@ func TestARingEndsWithItsSenderAndKeepsWhatItHas(t *testing.T) { // decision 7
 	a, b := f.riders()
 	w := b.gather(a.tester, anything, 64, 0)
 	var want [][]byte
-	for i := range 12 { // more than have room
+	for i := range 12 { // more than fit
 		want = append(want, pattern(60, byte(i)))
 		a.mustRide(b.tester, 1, false, want[i])
 	}
@@ -467,7 +472,8 @@ func TestARingEndsWithItsSenderAndKeepsWhatItHas(t *testing.T) { // decision 7
 	f.noLeaks()
 }
 
-// What waited for a ring has no room there, so that it is not posted before its sender's NIC is lost.
+// The messages that waited for a ring do not fit, so the ring is not posted before its sender's
+// NIC is lost.
 func TestARingThatWasNeverPostedEndsWithTheNICOfItsSender(t *testing.T) { // decision 7
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.process(0, "a/0"), f.process(1, "b/0")
@@ -490,7 +496,7 @@ func TestARingThatWasNeverPostedEndsWithTheNICOfItsSender(t *testing.T) { // dec
 	}
 }
 
-// The process that a ring names has ended already, and its messages have no room in the ring.
+// The process that a ring names has already ended, and its messages do not fit the ring.
 func TestARingOfAProcessThatHasEndedEndsWhenAllIsRead(t *testing.T) { // decision 7
 	eachPlace(t, func(t *testing.T, f *fabric, a, b *tester) {
 		from := vni.ReceiveContext{NIC: a.e.ID(), Slot: a.slot, Gen: a.gen}
@@ -591,7 +597,7 @@ func TestARingAllocatesNothing(t *testing.T) { // decision 16
 	}
 }
 
-// assorted are a hundred short messages, one of which goes by the other channel.
+// assorted returns a hundred short messages, one of which goes by the other channel.
 func assorted() [][]byte {
 	messages := make([][]byte, 100)
 	for i := range messages {
@@ -687,8 +693,9 @@ func TestManyMessagesShareSegmentsOfALinkThatMayLoseThem(t *testing.T) { // USNI
 	f.noLeaks()
 }
 
-// A ring is cancelled while a message of this NIC is on its way into it that cannot begin again. Then its process breaks the ring, and
-// the message comes to its end: the process is thrown out, and nothing of the receive is looked at later.
+// A ring is cancelled while a message of this NIC is on its way into it that cannot start again.
+// Then its process breaks the ring, and the message arrives completely. The process is detached,
+// and nothing of the receive is looked at later.
 func TestARingThatIsBrokenBehindItsCancelEndsItsProcessAlone(t *testing.T) {
 	f := newFabric(t, 1, fault.Config{})
 	a, b := f.describer(0, "a/0", 30_000), f.process(0, "b/0")
@@ -712,7 +719,7 @@ func TestARingThatIsBrokenBehindItsCancelEndsItsProcessAlone(t *testing.T) {
 	f.noLeaks()
 }
 
-// A message on its way into a ring stays in its place there, however much is read in the meantime.
+// A message on its way into a ring stays in its place there, however much is read meanwhile.
 func TestAMessageComesToItsPlaceInARingThatIsReadMeanwhile(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.riders()
@@ -728,7 +735,7 @@ func TestAMessageComesToItsPlaceInARingThatIsReadMeanwhile(t *testing.T) {
 	s := a.send("b/0", 1, 0, long)
 	f.until(time.Second, "a long one has its place", func() bool { return w.entry().coming() })
 	w.reads(3)
-	if err := w.entry().ring.look(); err != nil { // as whatever publishes does, if the reader is quick
+	if err := w.entry().ring.look(); err != nil { // every publish does this if the reader is fast
 		t.Fatal(err)
 	}
 	w.reads(4)
@@ -753,7 +760,8 @@ func (p *tester) sendRun(to string, tag uint64, messages [][]byte) int {
 	return p.startSized(vni.CodeSendRun, uint32(len(messages)), &vni.SendContext{Receiver: n, Tag: tag, Flags: vni.WantNotify}, append(lengths, data...))
 }
 
-// Within one NIC as between two, a run goes into a ring whole, and its sender hears how many have left.
+// Within one NIC as between two, a run goes into a ring whole, and its sender learns how many
+// messages have left.
 func TestARunByOneCommandGoesIntoARing(t *testing.T) { // USNIC-28
 	for _, pl := range places {
 		t.Run(pl.name, func(t *testing.T) {
@@ -788,7 +796,7 @@ func TestMessagesOfSeveralFramesGoInARunByOneCommand(t *testing.T) {
 			messages = append(messages, pattern(100, byte(i)), pattern(1500+i*100, byte(i)))
 		}
 		asked := a.e.Count(vni.NICRequests)
-		for range 3 { // more than the credit that there is at first
+		for range 3 { // more than the initial credit
 			c := a.finish(false, a.sendRun("b/0", 5, messages))
 			if c.Status != vni.StatusOK || c.Len != uint64(len(messages)) {
 				t.Fatalf("%d of %d messages have left, %v", c.Len, len(messages), c.Status)

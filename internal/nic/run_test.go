@@ -13,16 +13,16 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// taker is an engine that is handed runs, or as many frags instead.
+// taker is an engine that is given runs, or separate frags instead.
 type taker struct {
 	*crafted
 	to       *rider
 	frags    bool
 	src      *source
-	next     uint32   // number of the message that comes next
-	skipped  [][]byte // that is late, its first message having this
-	late     uint32   // number
-	ring     *inbox   // that is posted, or was last
+	next     uint32   // number of the next message
+	skipped  [][]byte // messages that are late; the first of them has
+	late     uint32   // this number
+	ring     *inbox   // the ring that is posted, or was last
 	receives []*vni.StraightReceive
 }
 
@@ -54,14 +54,14 @@ func drawMessages(rng *rand.Rand) (messages [][]byte) {
 	return messages
 }
 
-// act does one thing of many, the same for the same numbers.
+// act does one of many things, the same for the same random numbers.
 func (k *taker) act(rng *rand.Rand) {
 	messages, tag := drawMessages(rng), rng.Uint64N(2)
 	switch rng.IntN(16) {
 	default:
 		k.take(k.next, tag, messages)
 		k.next += uint32(len(messages))
-	case 0: // those come early
+	case 0: // these messages come early
 		if k.skipped == nil {
 			k.skipped, k.late = messages, k.next
 			k.next += uint32(len(messages))
@@ -71,7 +71,7 @@ func (k *taker) act(rng *rand.Rand) {
 			k.take(k.late, tag, k.skipped)
 			k.skipped = nil
 		}
-	case 3: // some again, perhaps with some that are new
+	case 3: // some messages again, perhaps with some new ones
 		k.take(k.next-uint32(rng.IntN(12)), tag, messages)
 	case 4, 5, 6:
 		if tag, most := [2]uint64{anything, 1}[rng.IntN(2)], rng.IntN(100); k.ring == nil {
@@ -96,7 +96,7 @@ func (k *taker) act(rng *rand.Rand) {
 	}
 }
 
-// state is all that can be found out about the receiver.
+// state returns everything that can be observed of the receiver.
 func (k *taker) state() string {
 	s := fmt.Sprintf("expected %d, early %d, waiting %d, credit %d of %d spent and %d out, %d staged, %+v, counts %v\n",
 		k.src.expected, k.src.early.n, k.to.way.p.stray.n, k.credit().spent, k.credit().handed, k.credit().out, k.to.way.p.staged, k.to.way.p.account, k.to.e.counts)

@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// newScarce is two processes, of which one has a small ring and hands out little credit for what does not fit there.
+// newScarce makes two processes. One has a small ring and gives little credit for messages that do
+// not fit it.
 func newScarce(t *testing.T, d mutate.Defect) (f *fabric, a, b *rider, w *inbox) {
 	f = newWideFabric(t, 1472, 2, fault.Config{}, func(c *Config) { c.InitialCreditBytes, c.Defect = 4096, d })
 	a, b = f.riders()
@@ -24,7 +25,7 @@ func newScarce(t *testing.T, d mutate.Defect) (f *fabric, a, b *rider, w *inbox)
 	return f, a, b, b.gather(nil, 5, 64, 2048)
 }
 
-// flood is so many messages of one run.
+// flood returns n messages of one run.
 func flood(n int) (messages [][]byte) {
 	for i := range n {
 		messages = append(messages, pattern(60, byte(i)))
@@ -32,7 +33,7 @@ func flood(n int) (messages [][]byte) {
 	return messages
 }
 
-// readEvery reads the ring when so much time has gone by, until a run has ended.
+// readEvery reads the ring at intervals of d until a run has ended.
 func (f *fabric) readEvery(d time.Duration, w *inbox, ended func() bool) {
 	f.t.Helper()
 	at := f.now.Add(d)
@@ -84,7 +85,7 @@ func TestARunWhoseReceiverDoesNotReadEndsSoonAndTheNextAtOnce(t *testing.T) {
 		t.Errorf("the runs took %v and %v; want one wait of %v", took[0], took[1], limits.RoomWait)
 	}
 	w.reads(int(left[0]))
-	i := a.sendRun("b/0", 5, flood(200)) // once something has left, waiting is worth it again
+	i := a.sendRun("b/0", 5, flood(200)) // after a message has left, it is worth waiting again
 	f.readEvery(150*time.Microsecond, w, func() bool { return a.done(false, i) })
 	if c := a.finish(false, i); c.Len != 200 {
 		t.Errorf("%d of 200 messages have left", c.Len)

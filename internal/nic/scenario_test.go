@@ -19,14 +19,14 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// TestScenarios runs the scripts in testdata/scenarios. Each command runs until nothing moves any more and shows what
-// came of it:
+// TestScenarios runs the scripts in testdata/scenarios. Each command runs until nothing moves any
+// more, and shows the results:
 //
 //	1→2 frag #1 of slot 1 to slot 1, tag 7, 100 bytes     a record on the wire
 //	b/0: r1 ok, 100 bytes of tag 7 from a/0               the completion of the operation that the script calls r1
 //	b/0: event process-gone …                             an event
 //
-// The commands are those of the method of the same name. `go test -run Scenarios -rewrite` writes the output anew.
+// The method command lists the commands. `go test -run Scenarios -rewrite` rewrites the output.
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
 		s := &scenario{f: &fabric{t: t, now: clock.Time(time.Hour), sw: mem.NewSwitch(mem.Config{MTU: 1472})}, procs: map[string]*tester{}, ops: map[string]*scenarioOp{}}
@@ -58,7 +58,7 @@ type scenario struct {
 	ops   map[string]*scenarioOp
 	order []string // of ops
 	extra Config   // options of the next NICs
-	mem   []byte   // the last region made
+	mem   []byte   // memory of the last region
 	hdl   vni.Remote
 }
 
@@ -91,7 +91,7 @@ func (s *scenario) number(i int) int {
 	return n
 }
 
-// value is the value of key=value; empty if there is none.
+// value returns the value of key=value, or "".
 func (s *scenario) value(key string) string {
 	for _, a := range s.d.CmdArgs {
 		if a.Key == key && len(a.Vals) > 0 {
@@ -123,7 +123,7 @@ func (s *scenario) command() {
 		s.dead[s.number(0)-1] = false
 	case "kill": // kill N: NIC N falls silent
 		s.dead[s.number(0)-1] = true
-	case "meet": // meet: NICs made apart hear of one another
+	case "meet": // meet: NICs made apart learn of one another
 		for _, t := range s.taps {
 			t.apart = false
 		}
@@ -177,7 +177,7 @@ func (s *scenario) boot(id int, incarnation uint64) {
 	}
 }
 
-// operation starts one:
+// operation starts an operation:
 //
 //	send OP FROM TO tag=T size=N [delivered] [gen=G]     recv OP PROC from=NAME|any tag=T|any size=N
 //	multicast OP FROM to=(NAME, …) tag=T size=N
@@ -260,7 +260,7 @@ func (s *scenario) operation() {
 	s.order = append(s.order, s.arg(0))
 }
 
-// settle runs until nothing moves, but for what only d could bring.
+// settle runs until nothing moves, except for what only the time d could bring.
 func (s *scenario) settle(d time.Duration) {
 	end := s.f.now.Add(d)
 	for idle := 0; idle < 5 && s.f.now < end; idle++ {
@@ -270,7 +270,7 @@ func (s *scenario) settle(d time.Duration) {
 	}
 }
 
-// step polls every NIC that lives and shows what came of it.
+// step polls every living NIC and shows the results.
 func (s *scenario) step() (work int) {
 	next := clock.Never
 	for i, e := range s.f.engines {
@@ -313,7 +313,8 @@ func (s *scenario) show(name string, op *scenarioOp) {
 	}
 }
 
-// tap is a link that shows every record that passes it. What leaves a part of a divided network is lost.
+// tap is a link that shows every record that passes it. Records that leave a part of a divided
+// network are lost.
 type tap struct {
 	link.Driver
 	s     *scenario
@@ -328,7 +329,7 @@ func (t *tap) Reserve(to link.Addr) []byte {
 	return t.frame
 }
 
-// Caps has frames leave by Commit, one by one.
+// Caps returns no capabilities, so frames leave by Commit, one by one.
 func (t *tap) Caps() link.Caps { return link.Caps{} }
 
 func (t *tap) Commit(n int) {
@@ -344,7 +345,7 @@ func (t *tap) Commit(n int) {
 	}
 }
 
-// show prints records; pieces that follow one another become one line.
+// show prints records; consecutive pieces become one line.
 func (t *tap) show(arrow string, records []byte) {
 	for len(records) > 0 {
 		var r wire.Record
@@ -416,7 +417,7 @@ func describe(r wire.Record) string {
 	return r.Type().String()
 }
 
-// describeRelay tells of a relay, and of its list if the record has it.
+// describeRelay describes a relay, and its list if the record has it.
 func describeRelay(r wire.Record) string {
 	id, offset, length := r.Relay()
 	s := fmt.Sprintf("relay %d, bytes %d…%d of %d", id, offset, int(offset)+len(r.Payload()), length)

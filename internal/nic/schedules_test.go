@@ -12,15 +12,15 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Each test here has an engine that is polled, and a process, take a few steps in every order.
+// Each test here runs a polled engine and a process for a few steps, in every order.
 
-// unkept is a test that keeps nothing of a schedule: there are thousands.
+// unkept is a test that keeps no state of a schedule: there are thousands.
 type unkept struct{ testing.TB }
 
 func (unkept) Cleanup(func()) {}
 
-// ringSchedules has one process of a NIC send messages to another, which reads them out of a ring that has room for so many
-// bytes, and parks when there are none.
+// ringSchedules makes one process of a NIC send messages to another. The receiver reads them out
+// of a ring of room bytes, and parks when there are none.
 func ringSchedules(t *testing.T, o interleave.Options, room int, messages ...[]byte) {
 	interleave.Explore(t, o, func(r *interleave.Run) {
 		f := newFabric(unkept{t}, 1, fault.Config{})
@@ -68,7 +68,7 @@ func (b *inbox) await() []byte {
 	}
 }
 
-// A record is shown in the middle of a poll if it is long, and then it is whole.
+// A long record is shown in the middle of a poll, and is then complete.
 func TestEveryScheduleOfALongRecordThatIsShown(t *testing.T) {
 	ringSchedules(t, interleave.Options{Plain: true, Preemptions: 2, Least: 30}, 0, pattern(limits.RingShown+100, 1))
 }
@@ -77,12 +77,12 @@ func TestEveryScheduleOfARingAndItsParkedReader(t *testing.T) {
 	ringSchedules(t, interleave.Options{Preemptions: 1, Least: 30}, 0, pattern(100, 1), pattern(90, 2))
 }
 
-// The ring has no room for the last of the messages before some are read, and its reader says when they are.
+// The ring has no room for the last messages until some are read, and its reader then says so.
 func TestEveryScheduleOfARingWithoutRoom(t *testing.T) {
 	ringSchedules(t, interleave.Options{Preemptions: 2, Least: 30}, 0, pattern(100, 1), pattern(90, 2), pattern(100, 3), pattern(80, 4))
 }
 
-// swapping waits as a process that parks.
+// swapping waits like a process that parks.
 type swapping struct {
 	b    *tester
 	half *vni.Process
@@ -100,10 +100,11 @@ func (w *swapping) Wait(_ context.Context, ready func() bool) error {
 	}
 }
 
-func (w *swapping) Kick() {} // the engine hears every ring here
+func (w *swapping) Kick() {} // here the engine hears every ring
 func (w *swapping) Wake() { w.b.wakes++ }
 
-// An Inbox is closed when it has read some of the messages, and another takes its place: each message comes once, and in order.
+// An Inbox is closed after it has read some of the messages, and another takes its place: each
+// message arrives once, and in order.
 func TestEveryScheduleOfAnInboxThatTakesAnothersPlace(t *testing.T) {
 	messages := [][]byte{pattern(100, 1), pattern(90, 2), pattern(80, 3)}
 	interleave.Explore(t, interleave.Options{Preemptions: 1, Least: 100}, func(r *interleave.Run) {

@@ -8,7 +8,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// describe posts a command on a send context whose memory is n bytes of a region, described all at once.
+// describe posts a command on a send context whose memory is n bytes of a region, described all at
+// once.
 func (p *describer) describe(cmd vni.Command, region uint32, n int, sc vni.SendContext) int {
 	i, _ := p.v.TakeSend()
 	p.v.ClearDescriptors(false, i)
@@ -20,8 +21,8 @@ func (p *describer) describe(cmd vni.Command, region uint32, n int, sc vni.SendC
 	return i
 }
 
-// What a process has registered to be read only its own commands do not write either, whatever its library would have said: the NIC may have
-// it mapped so.
+// Memory that a process has registered read-only is not written even by its own commands, whatever
+// its library claims: the NIC may have it mapped read-only.
 func TestNoCommandOfAProcessWritesToItsMemoryThatMayBeReadOnly(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.process(0, "a/0"), f.describer(1, "b/0", 4096)
@@ -66,7 +67,8 @@ func TestNoCommandOfAProcessWritesToItsMemoryThatMayBeReadOnly(t *testing.T) {
 	f.noLeaks()
 }
 
-// A command about a group that writes to memory that may be read only is refused; one that only reads it is not.
+// A command about a group is refused if it writes to read-only memory; a command that only reads
+// it is not.
 func TestNoCommandAboutAGroupWritesToMemoryThatMayBeReadOnly(t *testing.T) {
 	const all, sum = vni.AllRanks, uint64(vni.SumInt64) << 32
 	f := newFabric(t, 2, fault.Config{})

@@ -24,8 +24,8 @@ func testKey(nic uint64) trust.PrivateKey {
 	return trust.PrivateKey{8: byte(nic), 9: byte(nic >> 8), 10: 99}
 }
 
-// sealedNIC makes the link of a NIC sealed, and one that promises nothing, so that its frames are
-// sealed too. Each NIC knows the keys of the first nine. change may be nil.
+// sealedNIC makes the link of a NIC sealed, and unreliable, so that its frames are sealed too.
+// Each NIC knows the keys of the first nine. change may be nil.
 func sealedNIC(change func(s *rel.Security, p *trust.PolicyConfig)) func(*Config) {
 	return func(c *Config) {
 		c.Link = promiseless{c.Link.(*mem.Port)}
@@ -46,8 +46,8 @@ func sealedNIC(change func(s *rel.Security, p *trust.PolicyConfig)) func(*Config
 	}
 }
 
-// strangers are NICs on one switch, the second of which calls the first. Nobody waits for them to
-// know each other.
+// strangers makes NICs on one switch, the second of which calls the first. It does not wait until
+// they know each other.
 func strangers(t *testing.T, a, b func(*Config)) *fabric {
 	f := &fabric{t: t, now: clock.Time(time.Hour), sw: mem.NewSwitch(mem.Config{MTU: 1472})}
 	for i, change := range []func(*Config){a, b} {
@@ -65,7 +65,7 @@ func (f *fabric) up() bool {
 	return a != nil && b != nil && a.ep.Up() && b.ep.Up()
 }
 
-// runFor lets time pass.
+// runFor advances the time.
 func (f *fabric) runFor(d time.Duration) {
 	end := f.now.Add(d)
 	f.until(d+time.Second, "time passes", func() bool { return f.now >= end })
@@ -145,14 +145,14 @@ func TestAHandshakeForAnotherKeyIsCountedAndXXFollows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ep.Know(testKey(1).Public()) // which it had before
+	ep.Know(testKey(1).Public()) // the key that it had before
 	f.until(10*time.Second, "a session", f.up)
 	if a.Count(vni.DropHandshake) != 3 {
 		t.Errorf("%d handshakes did not verify; expected 3, and XX then", a.Count(vni.DropHandshake))
 	}
 }
 
-// flood sends a NIC the Hellos of n NICs that have the fabric key, each from an address of its own.
+// flood sends a NIC the Hellos of n NICs with the fabric key, each from a separate address.
 func (f *fabric) flood(n int) {
 	gate := seal.NewGate([]trust.FabricKey{testFabricKey}, secret.Seeded(1000))
 	for i := range n {
@@ -256,5 +256,5 @@ func TestACertificateThatNoFrameCarriesIsRefusedAtTheStart(t *testing.T) {
 	}
 }
 
-// morning is the time of day in tests: a second after the epoch, and what has passed since.
+// morning returns the time of day in tests: one second after the epoch, plus the time since.
 func morning(now clock.Time) int64 { return 1 + int64(now)/int64(time.Second) }

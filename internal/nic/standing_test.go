@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// stands returns where a process stands once its NIC has read its commands, and pause later.
+// stands returns the standing of a process, pause after its NIC has read its commands.
 func (p *tester) stands(pause time.Duration) Standing {
 	p.f.t.Helper()
 	p.f.until(time.Second, "the commands are read", func() bool { return !p.e.process(p.slot).vni.Pending() })
@@ -24,7 +24,7 @@ func (p *tester) stands(pause time.Duration) Standing {
 	return l[0]
 }
 
-// wantWait fails the test unless a process has this one wait, which has lasted for at least a while.
+// wantWait fails the test unless a process has only this wait, which has lasted at least atLeast.
 func (p *tester) wantWait(atLeast time.Duration, want Wait) {
 	p.f.t.Helper()
 	s := p.stands(atLeast)
@@ -186,7 +186,8 @@ func TestMembersStandInTheOperationThatTheyHaveEntered(t *testing.T) {
 	}
 }
 
-// wantStanding compares the place of a member in its only group, but for its duration, which is a second at least.
+// wantStanding compares a member's place in its only group, except for its duration, which is at
+// least a second.
 func (g *team) wantStanding(i int, want coll.Standing) {
 	g.f.t.Helper()
 	s := g.members[i].stands(time.Second)
@@ -282,8 +283,8 @@ func TestABrokenGroupNamesTheMemberThatHasGone(t *testing.T) {
 	g.wantStanding(1, want)
 }
 
-// The news of a member's end may come while others are in an operation that still ends well. The one that is
-// told is the first that failed.
+// The news of a member's end may arrive while others are in an operation that still succeeds. The
+// reported operation is the first that failed.
 func TestABrokenGroupShowsTheFirstOperationThatFailed(t *testing.T) {
 	for seed := range uint64(20) {
 		f := newFabric(t, 3, fault.Config{Seed: 1 + 10*seed, Loss: 0.1, Reorder: 0.3})
@@ -330,7 +331,7 @@ func TestABrokenGroupShowsTheFirstOperationThatFailed(t *testing.T) {
 	}
 }
 
-// What a NIC tells is judged by each of its kinds: a new state of a send without a word would be told as nothing.
+// Each state of a send must have a reason: a new state without one would be reported as nothing.
 func TestEveryStateOfASendHasAReason(t *testing.T) {
 	if i := slices.Index(sendReasons[1:], ""); i >= 0 || len(sendReasons) != int(sendDelayed)+1 {
 		t.Errorf("state %d of %d has none", i+1, len(sendReasons))

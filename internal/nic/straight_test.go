@@ -14,7 +14,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// rider is a tester that has a straight way, too.
+// rider is a tester with a straight way.
 type rider struct {
 	*tester
 	way *Straight
@@ -25,7 +25,7 @@ func (f *fabric) rider(nic int, name string) *rider {
 	return &rider{p, p.e.Straight(p.slot, p.gen, func() clock.Time { return f.now })}
 }
 
-// ride sends by the straight way, and reports whether it could.
+// ride sends by the straight way, and reports whether that was possible.
 func (p *rider) ride(to *tester, tag uint64, hold bool, data []byte) bool {
 	b := p.way.Send(&vni.StraightSend{To: to.name, Tag: tag, Len: len(data), Hold: hold})
 	if b == nil {
@@ -60,7 +60,7 @@ func (p *rider) got(w *vni.StraightReceive, want []byte) {
 	}
 }
 
-// met opens the pair and has each know the other, as the first message by a command does.
+// met opens the pair and lets each process know the other, as the first message by a command does.
 func (f *fabric) met(a, b *rider) {
 	f.t.Helper()
 	f.known(a.name.String(), b.name.String())
@@ -74,7 +74,7 @@ func (f *fabric) met(a, b *rider) {
 	f.until(time.Second, "the command queues are at rest", func() bool { return !a.way.p.vni.Pending() && !b.way.p.vni.Pending() })
 }
 
-// riders are two that have met, on two NICs.
+// riders returns two processes that have met, on two NICs.
 func (f *fabric) riders() (a, b *rider) {
 	f.t.Helper()
 	a, b = f.rider(0, "a/0"), f.rider(1, "b/0")
@@ -83,7 +83,7 @@ func (f *fabric) riders() (a, b *rider) {
 }
 
 func straightPlaces(t *testing.T, test func(t *testing.T, f *fabric, a, b *rider)) {
-	for _, pl := range places[1:] { // between processes of one NIC the queue is as straight
+	for _, pl := range places[1:] { // between processes of one NIC the queue is as short
 		t.Run(pl.name, func(t *testing.T) {
 			f := newFabric(t, pl.nics, pl.faults)
 			a, b := f.riders()
@@ -93,7 +93,7 @@ func straightPlaces(t *testing.T, test func(t *testing.T, f *fabric, a, b *rider
 	}
 }
 
-// ready has the sender wait until the straight way takes one more.
+// mustRide waits until the straight way takes the message.
 func (p *rider) mustRide(to *tester, tag uint64, hold bool, data []byte) {
 	p.f.t.Helper()
 	p.f.until(10*time.Second, "the straight way", func() bool { return p.ride(to, tag, hold, data) })
@@ -240,7 +240,7 @@ func TestACallEndsWhenItsMessageIsRefused(t *testing.T) {
 			b.e.Guard(b.slot, b.gen, nil)
 		}
 		f.settle()
-		b.exit() // the call is on its way before its NIC can tell
+		b.exit() // the call is on its way before its NIC can know
 		call()
 		f.until(limits.GoneGrace/2, "a call to a process that has gone", answer.Done)
 		if got := answer.Result.Status; got != vni.StatusProcessGone {
@@ -280,7 +280,7 @@ func TestAMessageOfSeveralFramesTakesTheStraightWayOverALinkThatMayLoseIt(t *tes
 	}
 }
 
-// Each is a batch of its own for the kernel if it leaves by itself.
+// Each would be a separate batch for the kernel if it left alone.
 func TestMessagesOfSeveralFramesThatAreSentTogetherLeaveTogether(t *testing.T) {
 	for _, loss := range []float64{0, 0.3} {
 		for _, n := range []int{1400, 5000, 12_000} {
@@ -289,7 +289,8 @@ func TestMessagesOfSeveralFramesThatAreSentTogetherLeaveTogether(t *testing.T) {
 			var messages [][]byte
 			var wanted []*vni.StraightReceive
 			for i := range 4 {
-				messages = append(messages, pattern(n, byte(i)), pattern(100, byte(i))) // short ones go in between, by segments
+				// Short ones go in between, in segments.
+				messages = append(messages, pattern(n, byte(i)), pattern(100, byte(i)))
 				wanted = append(wanted, b.want(nil, 1, make([]byte, n)), b.want(nil, 1, make([]byte, 100)))
 			}
 			posted := a.e.Count(vni.RelSends)
@@ -327,7 +328,7 @@ func TestAMessageOfSeveralFramesCountsForSeveralThatAreHeld(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{Seed: 1})
 	a, b := f.riders()
 	m := &vni.StraightSend{To: b.name, Tag: 1}
-	const n = 1500 // as 6
+	const n = 1500 // counts as 6
 	for held := 1; held < limits.HeldMessages-6; held++ {
 		if sent, _, enough := a.way.SendSome(m, [][]byte{{1}}); sent != 1 || enough {
 			t.Fatalf("%d went behind %d that are held; enough: %v", sent, held-1, enough)
@@ -451,7 +452,7 @@ func TestAStraightReceiveIsCancelledAndTruncated(t *testing.T) { // decision 9
 		if w.Result.Status != vni.StatusCancelled {
 			t.Errorf("ended with %v", w.Result.Status)
 		}
-		b.way.Cancel(f.now, w) // late
+		b.way.Cancel(f.now, w) // too late
 		w = b.want(nil, 3, make([]byte, 4))
 		a.mustRide(b.tester, 3, false, []byte("truncated"))
 		f.until(10*time.Second, "the message", w.Done)
@@ -564,7 +565,8 @@ func TestTheStraightWayAllocatesNothing(t *testing.T) { // decision 16
 }
 
 func TestAPollThatServesAStraightReceiveEndsThereNowAndThenNot(t *testing.T) { // USNIC-38
-	f := newFabric(t, 2, fault.Config{Seed: 1}) // a link that is not reliable: something is owed for each message
+	// A link that is not reliable: each message owes an acknowledgement.
+	f := newFabric(t, 2, fault.Config{Seed: 1})
 	a, b := f.riders()
 	early, row, longest := 0, 0, 0
 	for range 5 * mostEarly {
@@ -588,7 +590,8 @@ func TestAPollThatServesAStraightReceiveEndsThereNowAndThenNot(t *testing.T) { /
 	f.noLeaks()
 }
 
-// Two processes that send and receive by turns, each with one call at a time: the answer ends the send that it answers, and then the receive finds it.
+// Two processes send and receive in turns, each with one call at a time. The answer ends the send
+// that it answers, and then the receive finds the answer.
 func TestAnAnswerTakesTheAcknowledgementOfAMessageOfSeveralFramesAlong(t *testing.T) {
 	const turns = 20
 	f := newWideFabric(t, 1472, 2, fault.Config{Seed: 1})
@@ -598,7 +601,7 @@ func TestAnAnswerTakesTheAcknowledgementOfAMessageOfSeveralFramesAlong(t *testin
 	before := uint64(0)
 	sent := b.send("a/0", 2, 0, nil)
 	for i := range 3 + turns {
-		if i == 3 { // what begins a session, and its credit, is over
+		if i == 3 { // the start of the session, and its credit, is over
 			before = acks()
 		}
 		for _, p := range [][2]*rider{{a, b}, {b, a}} {
@@ -615,15 +618,15 @@ func TestAnAnswerTakesTheAcknowledgementOfAMessageOfSeveralFramesAlong(t *testin
 	f.noLeaks()
 }
 
-// forgets waits until e, whose peers have 200 ms to answer, looks at no peer's silence any more.
+// forgets waits until e, whose peers have 200 ms to answer, no longer watches any peer's silence.
 func (f *fabric) forgets(e *Engine) {
 	f.until(5*time.Second, "nothing is under way", e.Quiet)
 	at := f.now.Add(100 * time.Millisecond)
 	f.until(5*time.Second, "time passes", func() bool { return f.now > at })
 }
 
-// An engine that was not polled for long does not know how late it is. The peer's silence counts from the message, not from
-// the Poll before it.
+// An engine that was not polled for long does not know how late it is. The peer's silence counts
+// from the message, not from the Poll before it.
 func TestAMessageAfterALongPauseMakesNobodyUnreachable(t *testing.T) {
 	for _, hold := range []bool{false, true} {
 		f := newFabric(t, 0, fault.Config{})
@@ -648,13 +651,14 @@ func TestAMessageAfterALongPauseMakesNobodyUnreachable(t *testing.T) {
 	}
 }
 
-// loseName has its name be that of a process of another NIC.
+// loseName gives its name to a process of another NIC.
 func (p *rider) loseName(nic uint64) {
 	forNames{(*services)(p.e)}.Lost(p.slot, &names.Entry{Address: vni.Address{NIC: nic}})
 	p.e.names.End(p.e.addressOf(p.way.p))
 }
 
-// A process that has lost its name hears of it from whatever it has under way, and may use the memory again from then on.
+// A process that has lost its name learns of it from each of its operations, and may reuse the
+// memory from then on.
 func TestNothingIsWrittenToOrReadFromTheMemoryOfAProcessThatHasLostItsName(t *testing.T) {
 	const long = 1 << 20
 	for _, straight := range []bool{false, true} {
@@ -716,7 +720,7 @@ func TestAStraightReceiveFromNobodyEndsAtOnce(t *testing.T) {
 	f.noLeaks()
 }
 
-// What is held shall leave with the next poll, whatever that brings.
+// A held message must leave with the next poll, whatever frames that poll brings.
 func TestAPollThatHeldMessagesWaitForDoesNotEndEarly(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{Seed: 1})
 	a, b := f.riders()
@@ -739,7 +743,8 @@ func TestAPollThatHeldMessagesWaitForDoesNotEndEarly(t *testing.T) {
 	f.noLeaks()
 }
 
-// A message to a name that is not known yet waits. When the name has come, it goes first.
+// A message to a name that is not known yet waits. When the name has arrived, this message leaves
+// first.
 func TestTheStraightWayPassesNoMessageThatWaitsForTheName(t *testing.T) { // decision 5
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.riders()
@@ -760,7 +765,7 @@ func TestTheStraightWayPassesNoMessageThatWaitsForTheName(t *testing.T) { // dec
 	f.noLeaks()
 }
 
-// An entry of the receive table is used again, whatever list it was on when its receive ended.
+// An entry of the receive table is reused, whichever list it was on when its receive ended.
 func TestAProcessGoesWithStraightReceivesInEveryState(t *testing.T) {
 	const long = 1 << 20
 	for _, how := range []string{"matched", "cancelled", "sender gone", "cancelled, then delivered"} {
@@ -815,7 +820,8 @@ func TestTimeDoesNotGoBackForWhoeverPollsAfterAStraightSend(t *testing.T) {
 	f.noLeaks()
 }
 
-// A message that is in the peer's memory waits for nothing of the peer: the NIC does not look at the peer's silence.
+// A message in the peer's memory waits for nothing of the peer: the NIC does not watch the peer's
+// silence.
 func TestAMessageByAReliableLinkDoesNotBeginASilence(t *testing.T) {
 	f := newFabric(t, 0, fault.Config{})
 	for i := range uint64(2) {
@@ -841,7 +847,8 @@ func TestAMessageByAReliableLinkDoesNotBeginASilence(t *testing.T) {
 	f.noLeaks()
 }
 
-// A send that ends behind the frames of a poll, as one within the NIC does, lets no later poll end early, whose frames end nothing.
+// A send that ends after the frames of a poll, as one within the NIC does, must not let a later
+// poll end early if its frames end nothing.
 func TestAPollThatEndsNothingOfACallersDoesNotEndEarly(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{Seed: 1})
 	a, b := f.riders()
@@ -866,7 +873,7 @@ func TestAPollThatEndsNothingOfACallersDoesNotEndEarly(t *testing.T) {
 	f.noLeaks()
 }
 
-// What comes in many frames is a stream, which each poll acknowledges.
+// A message of many frames is a stream, which each poll acknowledges.
 func TestAPollOfManyFramesDoesNotEndEarly(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{Seed: 1})
 	a, _ := f.riders()

@@ -10,8 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// The index finds what a search from the oldest message on finds, whatever comes and goes (QNIX-48: first come, first
-// served).
+// The index finds what a search from the oldest message on finds, whatever messages come and go
+// (QNIX-48: first come, first served).
 func TestTheIndexOfUnexpectedMessagesFindsWhatASearchFinds(t *testing.T) {
 	w := newFabric(t, 1, fault.Config{})
 	p := w.process(0, "a/0").e.procs.at(1)

@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// The first messages wait until their receiver's name is known. One that is posted just then must not overtake them.
+// The first messages wait until their receiver's name is known. A message that is posted at that
+// moment must not overtake them.
 func TestMessagesThatWaitForANameAreNotOvertaken(t *testing.T) { // decision 5
 	const messages = 30
 	f := &fabric{t: t, now: clock.Time(time.Hour), sw: mem.NewSwitch(mem.Config{MTU: 1472})}
