@@ -147,8 +147,8 @@ func TestOfMessagesOfSomeFramesOneAtATimeGoesUnasked(t *testing.T) {
 	f.noLeaks()
 }
 
-// The message has arrived, so nothing depends on its sender any more. Before the fix its NIC
-// continued to probe the sender.
+// The message has arrived, so nothing depends on its sender any more. An earlier
+// version continued to probe the sender's NIC.
 func TestTheSenderOfAMessageThatWaitsWholeIsNotProbed(t *testing.T) { // decision 7
 	f := newWideFabric(t, 1472, 2, fault.Config{}, roomy)
 	a, b := f.process(0, "a/0"), f.process(1, "b/0")

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Programs and daemons of different builds share segments, so these numbers do not change: a new meaning takes a new number.
+// Programs and daemons of different builds share segments, so these numbers must not change: a new
+// meaning takes a new number.
 const abiGolden = `
 send 1, send-short 2, broadcast 3, broadcast-short 4, multicast 5, multicast-short 6, join-group 7, receive 8, barrier 9
 put 32, get 33, cancel 34, resolve 35, reduce 36, leave 37, refill 38, receive-ring 39, send-run 40, send-datagram 41, receive-datagram 42, probe 44

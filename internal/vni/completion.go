@@ -38,37 +38,44 @@ const (
 	StatusTruncated       Status = 1  // delivered, but the buffer was shorter than the message
 	StatusUnreachable     Status = 2  // the peer NIC is silent
 	StatusProcessGone     Status = 3  // no process has that slot, or it is leaving
-	StatusStaleGeneration Status = 4  // another process has that slot by now
+	StatusStaleGeneration Status = 4  // another process now has that slot
 	StatusNameUnknown     Status = 5  // no live NIC knows the name
 	StatusNameLost        Status = 6  // the home of this process's name gave it to another process
 	StatusCancelled       Status = 7  // withdrawn by Cancel
 	StatusBadArgument     Status = 8  // the context or its descriptors are invalid
 	StatusBadRegion       Status = 9  // no such region, here or there
-	StatusBadKey          Status = 10 // the key is not the region's
+	StatusBadKey          Status = 10 // the key is not that of the region
 	StatusOutOfRange      Status = 11 // bytes beyond the region's end
 	StatusClosed          Status = 12 // this process's interface is being closed
 	StatusSessionLost     Status = 13 // the peer NIC restarted, or forgot us
 	StatusNICGone         Status = 14 // this process's NIC has ended
-	StatusDetached        Status = 15 // this process's NIC has thrown it out for an impossible state
-	StatusNoMemory        Status = 16 // a limit of the NIC stands against it
-	StatusGroupBroken     Status = 17 // a member of the group has gone
-	StatusGroupSize       Status = 18 // the group has another size, or has all its members
-	StatusGroupJoined     Status = 19 // the process is in the group already
-	StatusNoGroup         Status = 20 // the process is not in such a group
-	StatusGroupMismatch   Status = 21 // the members do not agree on what they do, or on which processes are members
-	StatusWithdrawn       Status = 22 // of a receive: its sender gave up when some of the message had been consumed
-	StatusFiltered        Status = 23 // a filter in front of the receiver dropped the message
-	StatusNoProgram       Status = 24 // there is no such program, or none of its triggers, or it takes no messages
-	StatusProgramFailed   Status = 25 // the program was activated, and failed
-	StatusNoReceiver      Status = 26 // nothing has ever received on that library's port of the receiver
-	StatusRefused         Status = 27 // a program that guards this process refused the message
-	Statuses                     = 28 // how many there are
+	// This process's NIC has thrown it out for an impossible state.
+	StatusDetached    Status = 15
+	StatusNoMemory    Status = 16 // a limit of the NIC forbids it
+	StatusGroupBroken Status = 17 // a member of the group has gone
+	StatusGroupSize   Status = 18 // the group has another size, or has all its members
+	StatusGroupJoined Status = 19 // the process is already in the group
+	StatusNoGroup     Status = 20 // the process is not in such a group
+	// The members disagree about the operation, or about the members.
+	StatusGroupMismatch Status = 21
+	// Of a receive: its sender gave up after some of the message had been consumed.
+	StatusWithdrawn Status = 22
+	StatusFiltered  Status = 23 // a filter in front of the receiver dropped the message
+	// No such program, or no such trigger, or it takes no messages.
+	StatusNoProgram     Status = 24
+	StatusProgramFailed Status = 25 // the program was activated, and failed
+	// Nothing has ever received on this library's port of the receiver.
+	StatusNoReceiver Status = 26
+	StatusRefused    Status = 27 // a program that guards this process has refused the message
+	Statuses                = 28 // number of statuses
 )
 
-var statusNames = [Statuses]string{"ok", "truncated", "unreachable", "process-gone", "stale-generation", "name-unknown", "name-lost",
-	"cancelled", "bad-argument", "bad-region", "bad-key", "out-of-range", "closed", "session-lost", "nic-gone", "detached", "no-memory",
-	"group-broken", "group-size", "group-joined", "no-group", "group-mismatch", "withdrawn", "filtered", "no-program", "program-failed",
-	"no-receiver", "refused"}
+var statusNames = [Statuses]string{
+	"ok", "truncated", "unreachable", "process-gone", "stale-generation", "name-unknown", "name-lost",
+	"cancelled", "bad-argument", "bad-region", "bad-key", "out-of-range", "closed", "session-lost",
+	"nic-gone", "detached", "no-memory", "group-broken", "group-size", "group-joined", "no-group",
+	"group-mismatch", "withdrawn", "filtered", "no-program", "program-failed", "no-receiver", "refused",
+}
 
 func (s Status) String() string {
 	if s < Statuses {
@@ -77,25 +84,26 @@ func (s Status) String() string {
 	return fmt.Sprintf("status-%d", uint32(s))
 }
 
-// Completion is what the NIC says of a finished operation. Of a send only Status, Len, NIC, Slot and Gen mean
-// something.
+// Completion is the NIC's report about a finished operation. For a send, only Status, Len, NIC,
+// Slot and Gen have a meaning.
 type Completion struct {
 	Status Status
 	Len    uint64 // bytes delivered into the buffer, or sent
-	Full   uint64 // bytes of the message, if more
+	Full   uint64 // bytes of the message, if more than Len
 	Tag    uint64
-	Token  uint32 // the sender's
-	From   Name   // the sender, if its NIC's names are known here
+	Token  uint32 // the sender's token
+	From   Name   // the sender, if this NIC knows its name
 	NIC    uint64 // of the sender; of a Resolve, of the process found
 	Slot   uint16
 	Gen    uint32
 }
 
-// GroupSizes is the Tag of a join that ended with StatusGroupSize: the size that the group has, and how many members are there. 0: not known.
+// GroupSizes returns the Tag of a join that ended with StatusGroupSize: the size of the group, and
+// the number of members that are there. 0 means not known.
 func GroupSizes(size uint32, there int) uint64 { return uint64(size)<<32 | uint64(uint32(there)) }
 
-// completionRecord is a Completion in ro, and two counts for operations that are Refilled. A send's is the first line
-// alone.
+// completionRecord is a Completion in ro, and two counts for refilled operations. For a send, only
+// the first line is used.
 type completionRecord struct {
 	status uint32
 	token  uint32
@@ -114,7 +122,7 @@ type completionRecord struct {
 	app appWords
 
 	produced uint64 // bytes written into rings of the context
-	stalls   uint32 // times that one of them had no room
+	stalls   uint32 // times that one of its rings had no room
 	_        uint32
 	_        [3]uint64
 }

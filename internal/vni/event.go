@@ -9,14 +9,17 @@ import (
 
 // Kinds of events.
 const (
-	EventUnreachable uint32 = 1 // NIC is silent; at most Count completed sends to it were not delivered
-	EventRestarted   uint32 = 2 // NIC came back as another incarnation; Count as above
+	// NIC is silent; at most Count completed sends to it were not delivered.
+	EventUnreachable uint32 = 1
+	// NIC came back as another incarnation; Count as in EventUnreachable.
+	EventRestarted   uint32 = 2
 	EventProcessGone uint32 = 3 // the process NIC, Slot, Gen (Name, if known) has ended
-	EventNameLost    uint32 = 4 // the home of this process's Name gave it to the process NIC, Slot, Gen
-	EventClosed      uint32 = 5 // NIC was closed and has said so; Count as of EventUnreachable
+	// The home of this process's Name gave it to the process NIC, Slot, Gen.
+	EventNameLost uint32 = 4
+	EventClosed   uint32 = 5 // NIC has said goodbye; Count as in EventUnreachable
 )
 
-// Event tells the process what belongs to none of its operations.
+// Event is news for a process that belongs to none of its operations.
 type Event struct {
 	Kind  uint32
 	NIC   uint64
@@ -45,12 +48,14 @@ func (e Event) String() string {
 	return fmt.Sprintf("event %d", e.Kind)
 }
 
-// Events is how many events the ring keeps. The NIC overwrites the oldest and never waits for the process, nor does it
-// read any word of it: a process that falls behind learns how many it lost.
+// Events is the number of events that the ring keeps. The NIC overwrites the oldest. It neither
+// waits for the process nor reads any word of it: a process that falls behind learns how many
+// events it lost.
 const Events = 64
 
-// eventRecord is an Event in ro. number is the event's, counted from 1, and 0 while the record is being written: a
-// reader that finds the same number before and after has a whole event.
+// eventRecord is an Event in ro. number is the event's number, counted from 1, and 0 while the
+// record is being written. A reader that finds the same number before and after has read a whole
+// event.
 type eventRecord struct {
 	number uint64
 	count  uint64
@@ -78,7 +83,8 @@ func (r *eventRecord) store(number uint64, e *Event) {
 	atomic.StoreUint64(&r.number, number)
 }
 
-// load reads event number, and reports false if the record holds another or is being overwritten.
+// load reads event number. It returns false if the record holds another event or is being
+// overwritten.
 func (r *eventRecord) load(number uint64) (e Event, ok bool) {
 	if atomic.LoadUint64(&r.number) != number {
 		return e, false

@@ -19,7 +19,8 @@ func TestEventsAreToldWithTheIDsThatToolsTake(t *testing.T) {
 			t.Errorf("%q; expected %q", e, want)
 		}
 	}
-	nameless := Event{Kind: EventProcessGone, NIC: e.NIC, Slot: 9} // it was sent to by an address that no name has
+	// The process was sent to by an address that has no name.
+	nameless := Event{Kind: EventProcessGone, NIC: e.NIC, Slot: 9}
 	if want := "process gone (NIC 1:2:3:4:5:6:7:8, slot 9)"; nameless.String() != want {
 		t.Errorf("%q; expected %q", nameless, want)
 	}

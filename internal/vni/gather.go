@@ -1,6 +1,6 @@
 package vni
 
-// Gather fills to with the bytes of a gather list from offset on.
+// Gather fills to with the bytes of a gather list, starting at offset.
 func Gather(to []byte, from [][]byte, offset uint64) {
 	for _, b := range from {
 		if offset >= uint64(len(b)) {

@@ -6,23 +6,28 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// Geometry is how large the parts of a segment are (QNIX-61), and where its hot lines begin.
+// Geometry holds the sizes of the parts of a segment (QNIX-61), and the place of its hot lines.
 type Geometry struct {
 	Commands    int // N: entries of the command queue; a multiple of 8, more than 8, at least 2M
 	Contexts    int // M: send contexts, and as many receive contexts
 	Descriptors int // K: descriptors of one context region
-	PoolPages   int // Q: pages of the buffer pool; 0 where nothing is staged
-	Colour      int // 0 … Colours−1: segments of one NIC differ in it, so that their queue heads use different cache sets
+	PoolPages   int // Q: pages of the buffer pool; 0 if nothing is staged
+	// Colour is 0 to Colours−1. Segments of one NIC have different colours, so that their queue
+	// heads use different cache sets.
+	Colour int
 }
 
-// Colours is how many different places a queue head may have in its page. Page-aligned heads all collide in one cache
-// set; sixteen are enough to spread the heads of the processes that are active together.
+// Colours is the number of different places that a queue head may have in its page. Page-aligned
+// heads all collide in one cache set. Sixteen places are enough to spread the heads of the
+// processes that are active together.
 const Colours = 16
 
-// headBatch is how many commands the NIC reads between two updates of the head that the process sees (QNIX-29).
+// headBatch is how many commands the NIC reads between two updates of the head that the process
+// sees (QNIX-29).
 const headBatch = 8
 
-// Bounds of a geometry. They keep sizes far from overflow; contexts must fit the 16 bits of a Command.
+// Bounds of a geometry. They keep sizes far from overflow; contexts must fit the 16 bits of a
+// Command.
 const (
 	maxContexts    = 1 << 12
 	maxCommands    = 1 << 16
@@ -30,25 +35,30 @@ const (
 	maxPoolPages   = 1 << 20
 )
 
-// DefaultGeometry is that of limits. A process that shares its address space with its NIC needs no pool.
+// DefaultGeometry returns the geometry of package limits. A process that shares its address space
+// with its NIC (direct) needs no pool.
 func DefaultGeometry(direct bool) Geometry {
-	g := Geometry{Commands: limits.Commands, Contexts: limits.Contexts, Descriptors: limits.Descriptors, PoolPages: limits.PoolPages}
+	g := Geometry{Commands: limits.Commands, Contexts: limits.Contexts, Descriptors: limits.Descriptors,
+		PoolPages: limits.PoolPages}
 	if direct {
 		g.PoolPages = 0
 	}
 	return g
 }
 
-// Validate says what is wrong with g, if anything.
+// Validate returns an error if g is not valid.
 func (g Geometry) Validate() error {
 	switch {
 	case g.Contexts < 1 || g.Contexts > maxContexts:
 		return fmt.Errorf("vni: %d contexts: expected 1 to %d", g.Contexts, maxContexts)
 	case g.Commands < 2*g.Contexts:
-		return fmt.Errorf("vni: %d commands for %d contexts: expected %d or more, two for each", g.Commands, g.Contexts, 2*g.Contexts)
+		return fmt.Errorf("vni: %d commands for %d contexts: expected %d or more, two for each", g.Commands,
+			g.Contexts, 2*g.Contexts)
 	case g.Commands <= headBatch || g.Commands%headBatch != 0 || g.Commands > maxCommands:
-		// With 8 or fewer the producer could wait for ever for a head that moves only every 8 (QNIX-A4).
-		return fmt.Errorf("vni: %d commands: expected a multiple of %d above %d, at most %d", g.Commands, headBatch, headBatch, maxCommands)
+		// With 8 or fewer, the producer could wait for ever for a head that moves only every 8
+		// commands (QNIX-A4).
+		return fmt.Errorf("vni: %d commands: expected a multiple of %d above %d, at most %d", g.Commands,
+			headBatch, headBatch, maxCommands)
 	case g.Descriptors < 1 || g.Descriptors > maxDescriptors:
 		return fmt.Errorf("vni: %d descriptors: expected 1 to %d", g.Descriptors, maxDescriptors)
 	case g.PoolPages < 0 || g.PoolPages > maxPoolPages:
@@ -59,23 +69,27 @@ func (g Geometry) Validate() error {
 	return nil
 }
 
-// Sizes returns the bytes that the two areas need, whole pages both. They do not depend on the colour.
+// Sizes returns the bytes that the two areas need, both in whole pages. They do not depend on the
+// colour.
 func (g Geometry) Sizes() (rw, ro int) {
 	l := g.layout()
 	return l.rwBytes, l.roBytes
 }
 
-// PoolRange returns where in rw the pages of the buffer pool are: those that are not used before a process stages something.
+// PoolRange returns where in rw the pages of the buffer pool are. They are not used before a
+// process stages something.
 func (g Geometry) PoolRange() (from, to int) {
 	l := g.layout()
 	return l.pool, l.pool + g.PoolPages*limits.PageBytes
 }
 
-// layout has the offset of every component. It follows from the geometry; memory info repeats it (QNIX-27) so that the
-// process can check that both halves compute the same.
+// layout holds the offset of every component. It follows from the geometry. memory info repeats it
+// (QNIX-27), so that the process can check that both halves compute the same.
 type layout struct {
-	commands, sends, receives, regions, pool, status, sleeping, waiting, sendBells, receiveBells int // in rw
-	head, listening, published, events, sendDone, receiveDone                                    int // in ro
+	// In rw.
+	commands, sends, receives, regions, pool, status, sleeping, waiting, sendBells, receiveBells int
+	// In ro.
+	head, listening, published, events, sendDone, receiveDone int
 
 	regionBytes      int // of one context region
 	rwBytes, roBytes int

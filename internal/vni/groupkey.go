@@ -7,13 +7,13 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// A group's key is a Name. Its members know the application, or derive it:
+// A group's key is a Name. The members know the application, or derive it:
 //
 //	joined by name   application: the name that the members gave   index: the epoch, below 1<<31
 //	part of a group  application: the leader and part of a count    index: 1<<31 | rest of the count | epoch
 //
-// The leader of a part is its member with the lowest name. It counts what it has split, and no
-// other process has its address, so no two parts have the same key. The top bit keeps them from
+// The leader of a part is its member with the lowest name. It counts its splits, and no other
+// process has its address, so no two parts have the same key. The top bit distinguishes them from
 // groups that were joined by name.
 //
 //	application: 24 characters for 15 bytes  NIC 8, generation 4, slot-1 12 bits, count bits 29..18
@@ -25,7 +25,7 @@ const (
 	indexCount = 18 // bits of the count in the index
 	slotBits   = 12
 
-	// PartsCounted is how many parts of groups one process may lead in its life.
+	// PartsCounted is the number of parts of groups that one process may lead in its life.
 	PartsCounted = 1 << (indexCount + 24 - slotBits)
 )
 
@@ -33,7 +33,7 @@ var _ [1<<slotBits - limits.MaxProcesses]struct{} // slots are 1 to MaxProcesses
 
 var keyText = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// PartKey returns the key of the part of a group that a process leads, as its count-th, below
+// PartKey returns the key of a part of a group: the count-th that leader leads, with count below
 // PartsCounted.
 func PartKey(leader Address, count uint32) (n Name) {
 	var b [15]byte
@@ -50,7 +50,7 @@ func PartKey(leader Address, count uint32) (n Name) {
 // IsPart reports whether a group's key is that of a part of another group.
 func IsPart(key *Name) bool { return key.Index&partKey != 0 }
 
-// Epoch returns how often the group of a key has shrunk.
+// Epoch returns the number of times that the group of a key has shrunk.
 func Epoch(key *Name) uint32 {
 	if IsPart(key) {
 		return key.Index & (1<<epochBits - 1)
@@ -65,7 +65,7 @@ func NextEpoch(key Name) (next Name, ok bool) {
 	return next, next.Index != 0 && SameGroup(&key, &next)
 }
 
-// SameGroup reports whether two keys are of the same group, in whatever epochs.
+// SameGroup reports whether two keys belong to the same group, in any epochs.
 func SameGroup(a, b *Name) bool {
 	if a.App != b.App || IsPart(a) != IsPart(b) {
 		return false

@@ -13,7 +13,7 @@ func TestPartsOfGroupsHaveKeysOfTheirOwn(t *testing.T) {
 		leader Address
 		count  uint32
 	}
-	pick := func() part { // values whose bits lie next to one another in the key
+	pick := func() part { // values whose bits are adjacent in the key
 		slots, counts := []uint16{1, 2, limits.MaxProcesses}, []uint32{0, 1, 1<<indexCount - 1, 1 << indexCount, PartsCounted - 1}
 		return part{Address{NIC: rng.Uint64N(3) << (62 * rng.IntN(2)), Slot: slots[rng.IntN(3)], Gen: rng.Uint32N(3)}, counts[rng.IntN(5)]}
 	}

@@ -12,8 +12,8 @@ import (
 
 var small = Geometry{Commands: 16, Contexts: 4, Descriptors: 4, PoolPages: 2, Colour: 1}
 
-// newSegment makes a segment on the heap and returns its two halves, laid over the bytes separately as two programs
-// would.
+// newSegment makes a segment on the heap and returns its two halves. Each is laid over the bytes
+// separately, as two programs do it.
 func newSegment(t testing.TB, g Geometry) (*Segment, *Process, *NIC) {
 	t.Helper()
 	n, m := g.Sizes()
@@ -38,7 +38,7 @@ func name(t testing.TB, s string) Name {
 	return n
 }
 
-// QNIX-32, the whole way of a send and of a receive.
+// QNIX-32, for a whole send and a whole receive.
 func TestDoorbellsGoTheWayOfQNIX32(t *testing.T) {
 	_, p, n := newSegment(t, small)
 	for _, receive := range []bool{false, true} {
@@ -74,7 +74,7 @@ func TestDoorbellsGoTheWayOfQNIX32(t *testing.T) {
 	}
 }
 
-// begin posts a minimal command for a taken context and has the NIC half load it.
+// begin posts a minimal command for a taken context and makes the NIC half load it.
 func begin(t testing.TB, p *Process, n *NIC, receive bool, i int) {
 	t.Helper()
 	code := CodeSend
@@ -110,7 +110,8 @@ func TestContextsArriveAsTheyWereWritten(t *testing.T) {
 		{NIC: 1 << 60, Slot: 65535, Gen: 2, Tag: 4, Flags: IsReply, PoolIndex: 3, Size: 2, Len: 8192},
 		{PoolIndex: NoPool, Size: 16, Len: 1 << 30, Flags: WantNotify | IsCall,
 			Remote: Remote{NIC: 77, Slot: 3, Gen: 4, Region: 5, Key: 1 << 63, Offset: 1 << 35}},
-		{Receiver: name(t, "other/1"), PoolIndex: NoPool}, // on the second use the second line still holds the last address
+		// In the second use, the second line still holds the last address.
+		{Receiver: name(t, "other/1"), PoolIndex: NoPool},
 	}
 	for range g.Contexts { // every context, each kind
 		for _, want := range sends {
@@ -191,7 +192,8 @@ func TestRegionsAreOnePerContext(t *testing.T) {
 	}
 }
 
-// QNIX-29 and A4: the head moves every eight, so the queue is full early, but never for ever.
+// QNIX-29 and A4: the head moves every eight commands, so the queue is full early, but never for
+// ever.
 func TestQueueFillsAndDrainsAroundItsEnd(t *testing.T) {
 	_, p, n := newSegment(t, small)
 	next, read := uint32(0), uint32(0)
@@ -232,7 +234,8 @@ func TestQueueFillsAndDrainsAroundItsEnd(t *testing.T) {
 	}
 }
 
-// The dumb version of QNIX-30: doorbells and the field as the text says them.
+// dumbSearch is the simplest version of QNIX-30: doorbells and the field as the text describes
+// them.
 type dumbSearch struct {
 	free  []bool
 	field int
@@ -364,7 +367,8 @@ func TestInvalidContextsFailAloneAndCanBeCompleted(t *testing.T) {
 	}
 }
 
-// That none is missed is a matter of two accesses: TestEveryScheduleOfTheListeningWord.
+// Whether a command can be missed depends on two accesses: see
+// TestEveryScheduleOfTheListeningWord.
 func TestTheNICStaysWithAQueueThatHasACommand(t *testing.T) {
 	_, p, n := newSegment(t, small)
 	if p.Listening() {
@@ -509,7 +513,7 @@ func receiveOf(n *NIC, i int) (c ReceiveContext, err error) {
 	return c, err
 }
 
-// A burst costs one kick, however late the NIC is; and the next one another.
+// A burst costs one kick, however late the NIC is. The next burst costs another.
 func TestOfABurstOnlyTheFirstCommandKicks(t *testing.T) { // NETSTAR-22
 	_, p, n := newSegment(t, Geometry{Commands: 16, Contexts: 2, Descriptors: 2})
 	for round := range 5 { // the queue wraps meanwhile
@@ -520,7 +524,8 @@ func TestOfABurstOnlyTheFirstCommandKicks(t *testing.T) { // NETSTAR-22
 			}
 		}
 		n.Next()
-		p.Post(Command{Code: CodeBarrier}) // the command of the kick has been taken, and the NIC may be about to rest
+		// The command of the kick has been taken, and the NIC may be about to rest.
+		p.Post(Command{Code: CodeBarrier})
 		if !p.MustKick() {
 			t.Fatalf("round %d: no kick behind a command that was taken", round)
 		}

@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// A bell wakes the other side. ring may come before wait and is then not forgotten; several may count as one.
+// A bell wakes the other side. ring may come before wait and is then not forgotten; several may
+// count as one.
 type bell interface {
 	ring()
 	wait() error // an error if it does not ring for far too long: a lost wake-up
@@ -34,11 +35,12 @@ func (b chanBell) wait() error {
 	}
 }
 
-// idlePolls is how often either side looks in vain before it goes to sleep: few, so that both sleep thousands of times.
+// idlePolls is how often either side looks in vain before it goes to sleep: few, so that both
+// sleep thousands of times.
 const idlePolls = 3
 
-// hammerProcess sends total short messages and receives total others, as many at a time as there are contexts, and
-// parks whenever nothing has happened.
+// hammerProcess sends total short messages and receives total others, as many at a time as there
+// are contexts, and parks whenever nothing has happened.
 func hammerProcess(p *Process, total int, kick, wake bell) error {
 	var posted, ended [2]int
 	m := p.s.geo.Contexts
@@ -124,8 +126,8 @@ func hammerPost(p *Process, l, i, serial int) {
 	p.Post(Command{Code: CodeSendShort, Context: uint16(i), Group: uint32(serial)})
 }
 
-// hammerNIC serves 2 × total operations, completes each a few commands after it was read, and stops listening whenever
-// nothing has happened. sleeps says how often it did.
+// hammerNIC serves 2 × total operations and completes each a few commands after it was read. It
+// stops listening whenever nothing has happened. sleeps is how often it did.
 func hammerNIC(n *NIC, total int, kick, wake bell) (sleeps int, err error) {
 	type pending struct {
 		receive bool
@@ -205,7 +207,7 @@ func hammerServe(n *NIC, c Command) (l int, done Completion, err error) {
 	return sendList, Completion{Tag: s.Tag, Len: s.Len}, nil
 }
 
-// Run this with CGO_ENABLED=1 and -race: heap memory is what the race detector sees.
+// Run this with CGO_ENABLED=1 and -race: the race detector sees only heap memory.
 func TestHammerByTwoGoroutines(t *testing.T) {
 	for _, g := range []Geometry{DefaultGeometry(false), {Commands: 16, Contexts: 8, Descriptors: 1, Colour: 5}, {Commands: 16, Contexts: 1, Descriptors: 1}} {
 		_, p, n := newSegment(t, g)
@@ -248,7 +250,7 @@ func TestHammerEvents(t *testing.T) {
 	t.Logf("%d read, %d lost", seen, lostAll)
 }
 
-// Whatever a process writes, the NIC half neither panics nor leaves the segment.
+// Whatever a process writes, the NIC half must neither panic nor leave the segment.
 func FuzzHostileProcess(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("\x01\x00\x00\x00\x00\x00\x00\x00"))
@@ -256,7 +258,7 @@ func FuzzHostileProcess(f *testing.F) {
 	f.Fuzz(func(t *testing.T, junk []byte) {
 		g := Geometry{Commands: 16, Contexts: 3, Descriptors: 4, PoolPages: 1}
 		s, _, n := newSegment(t, g)
-		words := func(k int) uint64 { // endless words out of the junk
+		words := func(k int) uint64 { // endless words from the junk
 			if len(junk) == 0 {
 				return 0
 			}

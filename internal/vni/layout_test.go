@@ -9,8 +9,8 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// layoutGolden is the layout of the default geometry, attached, colour 3. Programs of different builds share
-// segments, so a change here needs another version number.
+// layoutGolden is the layout of the default geometry, attached, colour 3. Programs of different
+// builds share segments, so a change here needs another version number.
 const layoutGolden = `
 rw commands        192
 rw sends          4288

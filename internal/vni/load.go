@@ -8,11 +8,12 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// load copies a send context out of shared memory, every word once. The second line is read only if the process says
-// that it holds something.
+// load copies a send context out of shared memory and reads every word once. It reads the second
+// line only if the process says that it is used.
 //
-// It fills c in where it is, field by field, as what is copied once for each message is on both sides: a copy of a struct
-// that was written in smaller pieces a moment ago waits for these stores.
+// It fills c in place, field by field. All data that is copied once for each message is filled in
+// this way, on both sides: a copy of a struct that was just written in smaller pieces waits for
+// these stores.
 func (r *sendRecord) load(c *SendContext) {
 	*c = SendContext{}
 	loadName(&c.Receiver, &r.app, &r.index)
@@ -23,13 +24,14 @@ func (r *sendRecord) load(c *SendContext) {
 		c.Flags &^= secondLine
 		c.NIC, c.Slot = atomic.LoadUint64(&r.nic), uint16(atomic.LoadUint32(&r.slot))
 		c.Remote = Remote{
-			NIC: atomic.LoadUint64(&r.remoteNIC), Slot: uint16(atomic.LoadUint32(&r.remoteSlot)), Gen: atomic.LoadUint32(&r.remoteGen),
-			Region: atomic.LoadUint32(&r.remoteRegion), Key: atomic.LoadUint64(&r.remoteKey), Offset: atomic.LoadUint64(&r.remoteOffset),
+			NIC: atomic.LoadUint64(&r.remoteNIC), Slot: uint16(atomic.LoadUint32(&r.remoteSlot)),
+			Gen: atomic.LoadUint32(&r.remoteGen), Region: atomic.LoadUint32(&r.remoteRegion),
+			Key: atomic.LoadUint64(&r.remoteKey), Offset: atomic.LoadUint64(&r.remoteOffset),
 		}
 	}
 }
 
-// load copies a receive context out of shared memory, every word once.
+// load copies a receive context out of shared memory and reads every word once.
 func (r *receiveRecord) load(c *ReceiveContext) {
 	*c = ReceiveContext{}
 	loadName(&c.Sender, &r.app, &r.index)
@@ -38,7 +40,8 @@ func (r *receiveRecord) load(c *ReceiveContext) {
 	c.PoolIndex, c.Size = atomic.LoadInt32(&r.poolIndex), atomic.LoadUint32(&r.size)
 	if c.Flags&secondLine != 0 {
 		c.Flags &^= secondLine
-		c.NIC, c.Slot, c.Most = atomic.LoadUint64(&r.nic), uint16(atomic.LoadUint32(&r.slot)), atomic.LoadUint64(&r.most)
+		c.NIC, c.Slot, c.Most = atomic.LoadUint64(&r.nic), uint16(atomic.LoadUint32(&r.slot)),
+			atomic.LoadUint64(&r.most)
 	}
 }
 
@@ -49,7 +52,7 @@ func loadName(n *Name, app *appWords, index *uint32) {
 	n.Index = atomic.LoadUint32(index)
 }
 
-// validate checks what can be known without the command's code and the process's regions.
+// validate makes the checks that need neither the command's code nor the process's regions.
 func (c *SendContext) validate(g *Geometry, direct bool) error {
 	if err := validName(&c.Receiver); err != nil {
 		return err
@@ -80,13 +83,14 @@ func validName(n *Name) error {
 	return fmt.Errorf("%w: process name %q", ErrArgument, n.String())
 }
 
-// validMemory checks that the pool pages, or so many descriptors, exist and could hold length bytes.
+// validMemory checks that the pool pages, or size descriptors, exist and can hold length bytes.
 func validMemory(g *Geometry, direct bool, flags uint32, index int32, size uint32, length uint64) error {
 	switch {
 	case length > limits.MaxRegion:
 		return fmt.Errorf("%w: length %d, at most %d", ErrArgument, length, uint64(limits.MaxRegion))
 	case flags&Refilled != 0 && (direct || index != NoPool || length == 0):
-		return fmt.Errorf("%w: an operation of %d bytes with pool index %d cannot be refilled", ErrArgument, length, index)
+		return fmt.Errorf("%w: an operation of %d bytes with pool index %d cannot be refilled", ErrArgument,
+			length, index)
 	case index == NoPool && (direct || uint64(size) <= uint64(g.Descriptors)):
 		return nil
 	case index == NoPool:

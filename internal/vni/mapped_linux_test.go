@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pipeBell is a bell between processes: a pipe that one writes to without blocking and the other waits on.
+// pipeBell is a bell between processes: a pipe that one process writes to without blocking, and on
+// which the other waits.
 type pipeBell struct{ r, w *os.File }
 
 func newPipeBell(t *testing.T) pipeBell {
@@ -47,8 +48,8 @@ const mappedTotal = 20000
 
 var mappedGeometry = Geometry{Commands: 32, Contexts: 16, Descriptors: 2, PoolPages: 1, Colour: 7}
 
-// TestHammerByTwoProcesses is the NIC; it starts this binary again as the process, which maps the read-only area
-// without the right to write.
+// TestHammerByTwoProcesses runs the NIC. It starts this binary again as the process, which maps
+// the read-only area without the right to write.
 func TestHammerByTwoProcesses(t *testing.T) {
 	if os.Getenv("WEFT_VNI_CHILD") != "" {
 		mappedChild(t)
@@ -99,7 +100,8 @@ func mappedChild(t *testing.T) {
 	nrw, nro := mappedGeometry.Sizes()
 	rw := mapped(t, 3, nrw, syscall.PROT_READ|syscall.PROT_WRITE)
 	ro := mapped(t, 4, nro, syscall.PROT_READ)
-	for _, fd := range []int{5, 6} { // the parent's Go runtime made them non-blocking; os.NewFile asks
+	// The parent's Go runtime made them non-blocking; os.NewFile checks that.
+	for _, fd := range []int{5, 6} {
 		if err := syscall.SetNonblock(fd, true); err != nil {
 			t.Fatal(err)
 		}

@@ -10,15 +10,17 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// Name is the name of a process: its application and its index there, "app/3" (QNIX-55). The zero Name names no process; as
-// the sender of a receive it is Any_Proc (QNIX-20).
+// Name is the name of a process: its application and its index there, "app/3" (QNIX-55). The zero
+// Name names no process; as the sender of a receive it is Any_Proc (QNIX-20).
 type Name struct {
-	_     [0]uint64              // makes it 32 bytes long: a copy of 28 is of two halves that overlap, and stalls a copy of the copy
-	App   [limits.NameBytes]byte // a–z, 0–9, '.', '_', '-'; at least one; zeros behind
+	// This makes a Name 32 bytes long. A copy of 28 bytes consists of two overlapping halves, and
+	// a copy of that copy stalls.
+	_     [0]uint64
+	App   [limits.NameBytes]byte // a–z, 0–9, '.', '_', '-'; at least one; zeros after it
 	Index uint32
 }
 
-// Address is one process of the fabric, in one life: what a name leads to.
+// Address identifies one process of the fabric in one life. Names resolve to addresses.
 type Address struct {
 	NIC  uint64
 	Slot uint16
@@ -28,21 +30,23 @@ type Address struct {
 // AnyProcess in a receive matches every sender.
 var AnyProcess Name
 
-// MakeName makes the name of process index of an application. The application has 1 to 24 bytes of a–z, 0–9, '.',
-// '_', '-'.
+// MakeName returns the name of process index of an application. The application has 1 to 24 bytes
+// of a–z, 0–9, '.', '_', '-'.
 func MakeName(app string, index uint32) (Name, error) {
 	n := Name{Index: index}
 	if len(app) > len(n.App) {
-		return Name{}, fmt.Errorf("process name %.80q: the application has %d bytes; expected at most %d", app, len(app), len(n.App))
+		return Name{}, fmt.Errorf("process name %.80q: the application has %d bytes; expected at most %d", app,
+			len(app), len(n.App))
 	}
 	copy(n.App[:], app)
 	if !n.Valid() || len(app) != n.appLen() {
-		return Name{}, fmt.Errorf("process name %q: expected an application of 1 to %d bytes of a-z, 0-9, '.', '_' or '-'", app, len(n.App))
+		return Name{}, fmt.Errorf(
+			"process name %q: expected an application of 1 to %d bytes of a-z, 0-9, '.', '_' or '-'", app, len(n.App))
 	}
 	return n, nil
 }
 
-// ParseName reads what String writes.
+// ParseName parses the format of String.
 func ParseName(s string) (Name, error) {
 	app, index, ok := strings.Cut(s, "/")
 	if !ok {
@@ -63,24 +67,24 @@ func (n Name) String() string {
 	return n.Application() + "/" + strconv.FormatUint(uint64(n.Index), 10)
 }
 
-// Application is the part before the index.
+// Application returns the part before the index.
 func (n Name) Application() string { return string(n.App[:n.appLen()]) }
 
 // IsZero reports whether n is AnyProcess.
 func (n *Name) IsZero() bool { return n.Is(&AnyProcess) }
 
-// Is is *n == *m, by words. What compiles to a call of the runtime otherwise, which goes byte by byte at the end of a name, is
-// asked several times for each message.
+// Is reports whether *n == *m, by words. The == operator compiles to a call of the runtime, which
+// compares the end of a name byte by byte; names are compared several times for each message.
 func (n *Name) Is(m *Name) bool {
 	return n.word(0) == m.word(0) && n.word(1) == m.word(1) && n.word(2) == m.word(2) && n.Index == m.Index
 }
 
-var _ = [1]struct{}{}[limits.NameBytes-24] // Is compares so many
+var _ = [1]struct{}{}[limits.NameBytes-24] // Is compares 24 bytes
 
 func (n *Name) word(i int) uint64 { return binary.NativeEndian.Uint64(n.App[8*i:]) }
 
-// Valid reports whether n could have come from MakeName. The zero Name is not valid. Both halves ask for every
-// message, hence the table.
+// Valid reports whether n could have come from MakeName. The zero Name is not valid. Both halves
+// call it for every message, so it uses a table.
 func (n Name) Valid() bool {
 	k := 0
 	for k < len(n.App) && appByte[n.App[k]] {
@@ -122,7 +126,7 @@ func (n Name) appLen() int {
 	return len(n.App)
 }
 
-// appWords is how an application travels through shared memory: as words, so that each is loaded once and whole.
+// appWords is an application in shared memory: words, so that each is loaded once and whole.
 type appWords = [limits.NameBytes / 8]uint64
 
 func (n *Name) words() (w appWords) {

@@ -7,16 +7,16 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// NIC is the NIC half. There is one per segment, used by one goroutine at a time. Everything it decides by is its own:
-// what it reads of rw may be anything.
+// NIC is the NIC half. There is one per segment, used by one goroutine at a time. It bases its
+// decisions only on its own state: the contents of rw may be anything.
 type NIC struct {
 	s         *Segment
 	head      uint32    // NIC Command Queue Head (QNIX-37)
 	sinceHead int       // commands read since the process was told of the head
-	active    [2][]bool // by list: contexts that a command named and no Complete has ended
+	active    [2][]bool // by list: contexts that a command has named and that no Complete has ended
 	published uint64    // events
 
-	taken, consumed [2][]uint32 // by list: descriptors, as the process is told
+	taken, consumed [2][]uint32 // by list: counts of descriptors, as told to the process
 }
 
 // NIC returns the NIC half of the segment.
@@ -29,11 +29,12 @@ func (s *Segment) NIC() *NIC {
 	return n
 }
 
-// Segment returns the segment that this is a half of.
+// Segment returns the segment of this half.
 func (n *NIC) Segment() *Segment { return n.s }
 
-// Next takes the command at the head of the queue, if there is one: zeroes its entry, and every eight tells the process
-// of the new head (QNIX-37, 38). Code and Context may hold anything: an unknown Code is an impossible state.
+// Next takes the command at the head of the queue, if there is one, and zeroes its entry. Every
+// eight commands it tells the process the new head (QNIX-37, 38). Code and Context may hold
+// anything: an unknown Code is an impossible state.
 func (n *NIC) Next() (Command, bool) {
 	e := &n.s.commands[n.head]
 	word := atomic.LoadUint64(&e.word)
@@ -53,11 +54,11 @@ func (n *NIC) Next() (Command, bool) {
 // Pending reports whether Next would find a command.
 func (n *NIC) Pending() bool { return atomic.LoadUint64(&n.s.commands[n.head].word) != 0 }
 
-// Listen says that this queue is visited by itself from now on.
+// Listen says that from now on the NIC visits this queue without a kick.
 func (n *NIC) Listen() { atomic.StoreUint32(n.s.listening, 1) }
 
-// StopListening tries to leave this queue alone until a kick. It reports false if a command came in the meantime: the
-// queue then goes on being visited. The package comment has the interleavings.
+// StopListening tries to stop visiting this queue until a kick. It returns false if a command has
+// arrived meanwhile: the queue is then still visited. The package comment has the interleavings.
 func (n *NIC) StopListening() bool {
 	atomic.StoreUint32(n.s.listening, 0)
 	if n.Pending() {
@@ -67,15 +68,18 @@ func (n *NIC) StopListening() bool {
 	return true
 }
 
-// Sleeping reports whether a waiter in the process parks, or is about to. Ask after Complete, Event and SetGone.
+// Sleeping reports whether a waiter in the process parks, or is about to. It must be called after
+// Complete, Event and SetGone.
 func (n *NIC) Sleeping() bool { return atomic.LoadUint32(n.s.sleeping) != 0 }
 
-// WaitsAt is the processor at which a waiter in the process says that it waits awake; -1 if the process says of none.
+// WaitsAt returns the processor at which a waiter in the process waits awake, as the process says;
+// -1 if there is none.
 func (n *NIC) WaitsAt() int { return int(atomic.LoadUint32(n.s.waiting)) - 1 }
 
-// Send loads send context i, which a command has named, into c and makes it active until its Complete. So it is called once
-// a command. ErrImpossible: no such context, its doorbell is not Used, or it is active already. ErrArgument: its
-// fields do not go together; the context is active all the same, so that Complete can say so.
+// Send loads send context i, which a command has named, into c and makes it active until its
+// Complete. So it is called once for each command. It fails with ErrImpossible if there is no such
+// context, its doorbell is not Used, or it is already active. It fails with ErrArgument if its
+// fields are inconsistent; the context is still active, so that Complete can report that.
 func (n *NIC) Send(i int, c *SendContext) error {
 	if err := n.begin(sendList, i); err != nil {
 		return err
@@ -87,7 +91,7 @@ func (n *NIC) Send(i int, c *SendContext) error {
 	return nil
 }
 
-// Receive loads receive context i, as Send does a send context.
+// Receive loads receive context i, as Send loads a send context.
 func (n *NIC) Receive(i int, c *ReceiveContext) error {
 	if err := n.begin(receiveList, i); err != nil {
 		return err
@@ -115,13 +119,14 @@ func (n *NIC) begin(list, i int) error {
 
 var listNames = [2]string{"send", "receive"}
 
-// Active reports whether context i has an operation under way. Any i may be asked for.
+// Active reports whether context i has an operation in progress. i may have any value.
 func (n *NIC) Active(receive bool, i int) bool {
 	return i >= 0 && i < n.s.geo.Contexts && n.active[list(receive)][i]
 }
 
-// Inline is the payload of a short message: the first length bytes of the region of send context i. It is shared
-// memory: copy it once, and judge the copy. nil if length is more than limits.ShortMessage.
+// Inline returns the payload of a short message: the first length bytes of the region of send
+// context i. It is shared memory: copy it once, and check the copy. Inline returns nil if length
+// is more than limits.ShortMessage.
 func (n *NIC) Inline(i, length int) []byte {
 	if i < 0 || i >= n.s.geo.Contexts || length < 0 || length > limits.ShortMessage {
 		return nil
@@ -129,8 +134,9 @@ func (n *NIC) Inline(i, length int) []byte {
 	return n.s.region(sendList, i)[:length:length]
 }
 
-// Descriptors appends the first count descriptors of a context's region to into. Their regions are the caller's to
-// find. ErrArgument: more than K, an invalid one, or one that no region could hold.
+// Descriptors appends the first count descriptors of a context's region to into. The caller looks
+// up their regions. It fails with ErrArgument if there are more than K, or if one is invalid or
+// larger than any region.
 func (n *NIC) Descriptors(receive bool, i, count int, into []Descriptor) ([]Descriptor, error) {
 	if i < 0 || i >= n.s.geo.Contexts || count < 0 || count > n.s.geo.Descriptors {
 		return into, fmt.Errorf("%w: %d descriptors of %s context %d", ErrArgument, count, listNames[list(receive)], i)
@@ -140,7 +146,8 @@ func (n *NIC) Descriptors(receive bool, i, count int, into []Descriptor) ([]Desc
 		r := &records[k]
 		word := atomic.LoadUint64(&r.regionFlag)
 		d := Descriptor{
-			Region: uint32(word), Flag: uint32(word >> 32), Offset: atomic.LoadUint64(&r.offset), Len: atomic.LoadUint64(&r.length),
+			Region: uint32(word), Flag: uint32(word >> 32), Offset: atomic.LoadUint64(&r.offset),
+			Len: atomic.LoadUint64(&r.length),
 		}
 		if d.Flag != DescriptorValid || d.Offset > limits.MaxRegion || d.Len > limits.MaxRegion-d.Offset {
 			return into, fmt.Errorf("%w: descriptor %d of %s context %d: flag %d, offset %d, length %d", ErrArgument, k,
@@ -151,16 +158,18 @@ func (n *NIC) Descriptors(receive bool, i, count int, into []Descriptor) ([]Desc
 	return into, nil
 }
 
-// Descriptor loads descriptor k of an operation that is Refilled, once; false if the process has not filled it yet.
-// Its region is the caller's to find. ErrArgument: it is empty or malformed.
+// Descriptor loads descriptor k of a refilled operation, once. ok is false if the process has not
+// filled it yet. The caller looks up its region. Descriptor fails with ErrArgument if the
+// descriptor is empty or malformed.
 func (n *NIC) Descriptor(receive bool, i int, k uint32) (d Descriptor, ok bool, err error) {
 	records := n.s.descriptors(list(receive), i)
 	r := &records[int(k%uint32(len(records)))]
 	word := atomic.LoadUint64(&r.regionFlag)
-	if word>>32 == 0 { // the process may be writing the rest just now
+	if word>>32 == 0 { // the process may be writing the rest at this moment
 		return d, false, nil
 	}
-	d = Descriptor{Region: uint32(word), Flag: uint32(word >> 32), Offset: atomic.LoadUint64(&r.offset), Len: atomic.LoadUint64(&r.length)}
+	d = Descriptor{Region: uint32(word), Flag: uint32(word >> 32), Offset: atomic.LoadUint64(&r.offset),
+		Len: atomic.LoadUint64(&r.length)}
 	switch {
 	case d.Flag != DescriptorValid || d.Len == 0 || d.Offset > limits.MaxRegion || d.Len > limits.MaxRegion-d.Offset:
 		return d, false, fmt.Errorf("%w: descriptor %d of %s context %d: flag %d, offset %d, length %d", ErrArgument, k,
@@ -169,14 +178,16 @@ func (n *NIC) Descriptor(receive bool, i int, k uint32) (d Descriptor, ok bool, 
 	return d, true, nil
 }
 
-// Took tells the process that one more descriptor was taken. Look for the next one afterwards, not before.
+// Took tells the process that one more descriptor was taken. Look for the next one after the call,
+// not before.
 func (n *NIC) Took(receive bool, i int) {
 	l := list(receive)
 	n.taken[l][i]++
 	atomic.StoreUint32(&n.s.done[l][i].taken, n.taken[l][i])
 }
 
-// Consume empties the record of descriptor k of an operation and tells the process that it is consumed.
+// Consume empties the record of descriptor k of an operation, and tells the process that the
+// descriptor is consumed.
 func (n *NIC) Consume(receive bool, i int, k uint32) {
 	l := list(receive)
 	records := n.s.descriptors(l, i)
@@ -185,7 +196,8 @@ func (n *NIC) Consume(receive bool, i int, k uint32) {
 	atomic.StoreUint32(&n.s.done[l][i].consumed, n.consumed[l][i])
 }
 
-// Direct is the memory of an operation on a direct segment. The slice is valid until Complete; nil on other segments.
+// Direct returns the memory of an operation on a direct segment, or nil on other segments. The
+// slice is valid until Complete.
 func (n *NIC) Direct(receive bool, i int) [][]byte {
 	if n.s.direct == nil || i < 0 || i >= n.s.geo.Contexts {
 		return nil
@@ -193,9 +205,10 @@ func (n *NIC) Direct(receive bool, i int) [][]byte {
 	return n.s.direct[list(receive)][i].parts
 }
 
-// Complete ends the operation of a context: writes the completion, then turns the doorbell from Used to Done, or to
-// Free if no notification was asked for (QNIX-32). notify is the NIC's own copy of WantNotify. ErrImpossible: the
-// doorbell is not Used; it is left as it is.
+// Complete ends the operation of a context: it writes the completion, then turns the doorbell from
+// Used to Done, or to Free if no notification was asked for (QNIX-32). notify is the NIC's own
+// copy of WantNotify. It fails with ErrImpossible if the doorbell is not Used, and then does not
+// change it.
 func (n *NIC) Complete(receive bool, i int, c *Completion, notify bool) error {
 	l := list(receive)
 	if !n.Active(receive, i) {
@@ -220,7 +233,7 @@ func (n *NIC) Complete(receive bool, i int, c *Completion, notify bool) error {
 	return nil
 }
 
-// Event publishes an event, over the oldest if the ring is full.
+// Event publishes an event. It overwrites the oldest one if the ring is full.
 func (n *NIC) Event(e Event) {
 	number := n.published + 1
 	n.s.events[n.published%Events].store(number, &e)
@@ -228,10 +241,11 @@ func (n *NIC) Event(e Event) {
 	atomic.StoreUint64(n.s.published, number)
 }
 
-// SetGone says that this segment is served no more, and why. No doorbell rings afterwards.
+// SetGone says that this segment is no longer served, and why. No doorbell rings afterwards.
 func (n *NIC) SetGone(why Status) { atomic.StoreUint32(n.s.gone, uint32(why)) }
 
-// SetIdentity says whose segment it is. Before the process gets it.
+// SetIdentity writes the owner of the segment. It must be called before the process gets the
+// segment.
 func (n *NIC) SetIdentity(id Identity) {
 	m := n.s.info
 	m.nic, m.incarnation, m.slot, m.gen = id.NIC, id.Incarnation, uint32(id.Slot), id.Gen

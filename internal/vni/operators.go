@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Operator says how a Reduce combines two elements, and of which type they are. It travels in
-// pieces, so a number keeps its meaning.
+// Operator is the way in which a Reduce combines two elements, and their type. It is sent in
+// pieces on the wire, so a number keeps its meaning.
 type Operator uint8
 
 const (
@@ -41,8 +41,8 @@ const (
 	MinFloat32
 	MaxFloat32
 
-	// Agree is AndInt64 by which the members of a group agree on what they do. No program names it, so
-	// the vector of a program never passes for that.
+	// Agree is the AndInt64 with which the members of a group agree on their operation. No program
+	// can name it, so the vector of a program is never mistaken for it.
 	Agree
 )
 
@@ -57,17 +57,18 @@ func (o Operator) Width() int {
 	return 8
 }
 
-// Fits reports whether a vector of n bytes is one of whole elements of a valid operator.
+// Fits reports whether n bytes hold a whole number of elements of a valid operator.
 func (o Operator) Fits(n int) bool { return n%o.Width() == 0 }
 
-// combinations64 has what each operator of 64-bit elements makes of two of them, and combinations32
-// the same of those of 32 bits. Integers of both signs share what does not look at the sign.
+// combinations64 holds the function of each operator of 64-bit elements, and combinations32 that
+// of each operator of 32-bit elements. Signed and unsigned integers share the functions that do
+// not depend on the sign.
 var (
 	combinations64 = [...]func(a, b uint64) uint64{
 		SumInt64: sum[uint64], MinInt64: leastInt64, MaxInt64: mostInt64,
 		AndInt64: and[uint64], OrInt64: or[uint64], XorInt64: xor[uint64],
-		SumFloat64: ofFloat64(sum[float64]), MinFloat64: ofFloat64(least[float64]), MaxFloat64: ofFloat64(most[float64]),
-		SumUint64: sum[uint64], MinUint64: least[uint64], MaxUint64: most[uint64],
+		SumFloat64: ofFloat64(sum[float64]), MinFloat64: ofFloat64(least[float64]),
+		MaxFloat64: ofFloat64(most[float64]), SumUint64: sum[uint64], MinUint64: least[uint64], MaxUint64: most[uint64],
 		AndUint64: and[uint64], OrUint64: or[uint64], XorUint64: xor[uint64], Agree: and[uint64],
 	}
 	combinations32 = [...]func(a, b uint32) uint32{
@@ -75,7 +76,8 @@ var (
 		AndInt32: and[uint32], OrInt32: or[uint32], XorInt32: xor[uint32],
 		SumUint32: sum[uint32], MinUint32: least[uint32], MaxUint32: most[uint32],
 		AndUint32: and[uint32], OrUint32: or[uint32], XorUint32: xor[uint32],
-		SumFloat32: ofFloat32(sum[float32]), MinFloat32: ofFloat32(least[float32]), MaxFloat32: ofFloat32(most[float32]),
+		SumFloat32: ofFloat32(sum[float32]), MinFloat32: ofFloat32(least[float32]),
+		MaxFloat32: ofFloat32(most[float32]),
 	}
 )
 
@@ -104,9 +106,9 @@ func ofFloat32(f func(a, b float32) float32) func(a, b uint32) uint32 {
 	return func(a, b uint32) uint32 { return math.Float32bits(f(math.Float32frombits(a), math.Float32frombits(b))) }
 }
 
-// Combine combines each element of to with the same element of from by a valid operator, and leaves
-// the result in to. Both have the same length. Elements are little-endian, as everything on the
-// wire.
+// Combine combines each element of to with the same element of from by a valid operator, and
+// writes the result to to. Both have the same length. Elements are little-endian, as everything on
+// the wire.
 func (o Operator) Combine(to, from []byte) {
 	le, n := binary.LittleEndian, min(len(to), len(from))
 	if o.Width() == 4 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// words are two elements and their combination, as the bits of a little-endian number.
+// words holds two elements and their combination, as the bits of a little-endian number.
 type words [3]uint64
 
 func TestEveryOperatorCombinesElementByElement(t *testing.T) {
@@ -33,7 +33,8 @@ func TestEveryOperatorCombinesElementByElement(t *testing.T) {
 			continue
 		}
 		w := op.Width()
-		to, from := make([]byte, 3*w), make([]byte, 3*w) // an odd number; the element between is zero in both
+		// An odd number of elements; the middle one is zero in both.
+		to, from := make([]byte, 3*w), make([]byte, 3*w)
 		for _, at := range []int{0, 2 * w} {
 			put(to[at:], w, c[0])
 			put(from[at:], w, c[1])
@@ -68,7 +69,7 @@ func get(b []byte, width int) uint64 {
 	return binary.LittleEndian.Uint64(b)
 }
 
-// Operators travel between NICs of different builds, so their numbers do not change.
+// Operators are sent between NICs of different builds, so their numbers must not change.
 func TestOperatorsHaveTheNumbersThatWerePublished(t *testing.T) {
 	for op, want := range map[Operator]uint8{SumInt64: 1, XorInt64: 6, SumFloat64: 7, MaxFloat64: 9, SumUint64: 10, XorUint64: 15,
 		SumInt32: 16, XorInt32: 21, SumUint32: 22, XorUint32: 27, SumFloat32: 28, MaxFloat32: 30, Agree: 31} {

@@ -6,14 +6,15 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// Process is the process half. There is one per segment. It does no locking; see the package comment for what may be
-// called without the caller's lock.
+// Process is the process half. There is one per segment. It does no locking. The package comment
+// lists the methods that may be called without the caller's lock.
 type Process struct {
 	s    *Segment
 	tail uint32 // next entry to write; equals status.tail
-	head uint32 // the NIC's head when it was last read
+	head uint32 // the NIC's head at the last read
 
-	kicking bool // the NIC was kicked for the command of entry kicked, which has not been written again since
+	// The NIC was kicked for the command in entry kicked, which has not been written again since.
+	kicking bool
 	kicked  uint32
 
 	first EventReader
@@ -27,8 +28,8 @@ func (s *Segment) Process() *Process {
 	return p
 }
 
-// Room reports whether n commands can be posted now. One entry always stays empty, and the head is up to 7 entries
-// late (QNIX-A4), so N−8 can be pending for certain.
+// Room reports whether n commands can be posted now. One entry always stays empty, and the head is
+// up to 7 entries late (QNIX-A4), so N−8 commands can certainly be pending.
 func (p *Process) Room(n int) bool {
 	if p.spare() < n {
 		p.head = p.Head()
@@ -41,8 +42,8 @@ func (p *Process) spare() int {
 	return (int(p.head) - int(p.tail) - 1 + n) % n
 }
 
-// Post puts a command at the tail of the queue (QNIX-29), or reports false if the queue is full. What the command names
-// must be filled in before. Afterwards ask MustKick.
+// Post puts a command at the tail of the queue (QNIX-29), or returns false if the queue is full.
+// The context of the command must be filled in before. Call MustKick afterwards.
 func (p *Process) Post(c Command) bool {
 	if !p.Room(1) {
 		return false
@@ -59,11 +60,13 @@ func (p *Process) Post(c Command) bool {
 	return true
 }
 
-// Tail is the entry of the queue that the next Post fills. Under the caller's lock.
+// Tail returns the entry of the queue that the next Post fills. It must be called under the
+// caller's lock.
 func (p *Process) Tail() uint32 { return p.tail }
 
-// Unread reports whether an entry of the queue holds c, and the NIC has yet to take it. What the process has written before it
-// asks, the NIC then sees when it executes c. Under the caller's lock.
+// Unread reports whether an entry of the queue holds c and the NIC has not taken it yet. If it has
+// not, it sees everything that the process wrote before the call when it executes c. Unread must
+// be called under the caller's lock.
 func (p *Process) Unread(entry uint32, c Command) bool {
 	e, packed := &p.s.commands[entry], c.pack()
 	return atomic.LoadUint64(&e.word) == packed.word && e.rest == packed.rest
@@ -84,8 +87,8 @@ func (p *Process) TakeReceive() (i int, ok bool) {
 	return take(p.s.bells[receiveList], &p.s.status.receive)
 }
 
-// take looks at the context that field refers to, which was posted the longest time ago and so is the likeliest to be
-// free; if it is not, at those behind it, once around.
+// take looks first at the context that field names: it was posted longest ago, so it is most
+// likely free. If it is not, take looks at those after it, once around.
 func take(bells []uint32, field *uint32) (i int, ok bool) {
 	c := *field
 	for range bells {
@@ -100,8 +103,8 @@ func take(bells []uint32, field *uint32) (i int, ok bool) {
 	return 0, false
 }
 
-// AnyFree reports whether a context of a list is free. Like Doorbell it needs no lock, so it only says that taking
-// one is worth a try.
+// AnyFree reports whether a context of a list is free. Like Doorbell it needs no lock, so a true
+// result only means that it is worth trying to take one.
 func (p *Process) AnyFree(receive bool) bool {
 	for i := range p.s.geo.Contexts {
 		if p.Doorbell(receive, i) == Free {
@@ -111,22 +114,23 @@ func (p *Process) AnyFree(receive bool) bool {
 	return false
 }
 
-// Head reads how far the NIC has read the command queue, to the last eight. It needs no lock: a caller that found no room
-// waits until this is no longer KnownHead.
+// Head returns how far the NIC has read the command queue, rounded down to eight commands. It
+// needs no lock: a caller that found no room waits until Head differs from KnownHead.
 func (p *Process) Head() uint32 { return atomic.LoadUint32(p.s.head) }
 
-// KnownHead is the head by which Room last decided. Under the caller's lock.
+// KnownHead returns the head that Room last used. It must be called under the caller's lock.
 func (p *Process) KnownHead() uint32 { return p.head }
 
-// GiveBack returns a context that was taken and never posted: Used → Free. The NIC has not heard of it.
+// GiveBack frees a context that was taken and never posted: Used → Free. The NIC does not know of
+// it.
 func (p *Process) GiveBack(receive bool, i int) { p.Release(receive, i) }
 
-// Release makes a context free after its completion was read: Done → Free. The next TakeSend or TakeReceive may
-// have it.
+// Release frees a context after its completion was read: Done → Free. The next TakeSend or
+// TakeReceive may take it.
 func (p *Process) Release(receive bool, i int) {
 	if d := p.s.direct; d != nil {
 		g := &d[list(receive)][i]
-		clear(g.parts) // let go of the caller's memory
+		clear(g.parts) // release the caller's memory
 		g.parts = g.parts[:0]
 	}
 	atomic.StoreUint32(&p.s.bells[list(receive)][i], uint32(Free))
@@ -160,10 +164,12 @@ func (p *Process) SetReceive(i int, c *ReceiveContext) {
 	r.poolIndex, r.size = c.PoolIndex, c.Size
 }
 
-// Inline is the region of send context i as a programmed-I/O buffer (QNIX-18), limits.ShortMessage bytes long.
+// Inline returns the region of send context i as a programmed-I/O buffer (QNIX-18),
+// limits.ShortMessage bytes long.
 func (p *Process) Inline(i int) []byte { return p.s.region(sendList, i)[:limits.ShortMessage] }
 
-// SetDescriptors fills the region of a context with at most K descriptors and marks them valid (QNIX-22).
+// SetDescriptors fills the region of a context with at most K descriptors and marks them valid
+// (QNIX-22).
 func (p *Process) SetDescriptors(receive bool, i int, d []Descriptor) {
 	records := p.s.descriptors(list(receive), i)[:len(d)]
 	for k := range d {
@@ -173,8 +179,9 @@ func (p *Process) SetDescriptors(receive bool, i int, d []Descriptor) {
 	}
 }
 
-// SetDescriptor fills record k mod K with descriptor k of an operation that is Refilled (QNIX-22). The record must be
-// empty: descriptor k−K is consumed, or ClearDescriptors was called before the operation was posted.
+// SetDescriptor fills record k mod K with descriptor k of a refilled operation (QNIX-22). The
+// record must be empty: descriptor k−K is consumed, or ClearDescriptors was called before the
+// operation was posted.
 func (p *Process) SetDescriptor(receive bool, i int, k uint32, d Descriptor) {
 	records := p.s.descriptors(list(receive), i)
 	r := &records[int(k%uint32(len(records)))]
@@ -182,42 +189,44 @@ func (p *Process) SetDescriptor(receive bool, i int, k uint32, d Descriptor) {
 	atomic.StoreUint64(&r.regionFlag, uint64(d.Region)|DescriptorValid<<32)
 }
 
-// ClearDescriptors empties all records of a context, in which an earlier operation or a short message may have left
-// something. The context is the caller's and not posted.
+// ClearDescriptors empties all records of a context, which may hold data of an earlier operation
+// or a short message. The caller must own the context, and it must not be posted.
 func (p *Process) ClearDescriptors(receive bool, i int) {
 	clear(p.s.descriptors(list(receive), i))
 }
 
-// Taken is how many descriptors of a context the NIC has taken, of operations that were Refilled, wrapping around.
-// Like Doorbell it needs no lock.
+// Taken returns how many descriptors of a context the NIC has taken in refilled operations. The
+// count wraps around. Like Doorbell it needs no lock.
 func (p *Process) Taken(receive bool, i int) uint32 {
 	return atomic.LoadUint32(&p.s.done[list(receive)][i].taken)
 }
 
-// Consumed is how many of them are consumed, so that their records and their memory may be used again.
+// Consumed returns how many of these descriptors are consumed, so that their records and their
+// memory may be reused.
 func (p *Process) Consumed(receive bool, i int) uint32 {
 	return atomic.LoadUint32(&p.s.done[list(receive)][i].consumed)
 }
 
-// SetDirect names the memory of a context's operation, which must stay as it is until the doorbell. The slice parts
-// itself is copied. Only on a segment with EnableDirect.
+// SetDirect sets the memory of a context's operation, which must not change until the doorbell
+// rings. The slice parts itself is copied. The segment must have had EnableDirect.
 func (p *Process) SetDirect(receive bool, i int, parts [][]byte) {
 	g := &p.s.direct[list(receive)][i]
 	g.parts = append(g.parts[:0], parts...)
 }
 
-// Doorbell reads the state of a context.
+// Doorbell returns the state of a context.
 func (p *Process) Doorbell(receive bool, i int) Doorbell {
 	return Doorbell(atomic.LoadUint32(&p.s.bells[list(receive)][i]))
 }
 
-// Completion reads how a context's operation ended; the doorbell must be Done. Only a receive's has From.
+// Completion returns the completion of a context's operation; the doorbell must be Done. Only a
+// receive's completion has From.
 func (p *Process) Completion(receive bool, i int) (c Completion) {
 	p.ReadCompletion(receive, i, &c)
 	return c
 }
 
-// ReadCompletion is Completion into c, which is empty.
+// ReadCompletion is Completion into c, which must be empty.
 func (p *Process) ReadCompletion(receive bool, i int, c *Completion) {
 	r := &p.s.done[list(receive)][i]
 	c.Status, c.Len, c.Full, c.Tag, c.Token = Status(r.status), r.length, r.full, r.tag, r.token
@@ -228,11 +237,12 @@ func (p *Process) ReadCompletion(receive bool, i int, c *Completion) {
 	}
 }
 
-// Listening reports whether the NIC visits this queue by itself.
+// Listening reports whether the NIC visits this queue without a kick.
 func (p *Process) Listening() bool { return atomic.LoadUint32(p.s.listening) != 0 }
 
-// MustKick reports whether the NIC has to be kicked for the last command that was posted. It does not if it visits the queue by itself, or
-// has yet to take the command of the kick before: it then takes this one behind that (NETSTAR-22). The caller kicks if it is true. Under the
+// MustKick reports whether the caller must kick the NIC for the last posted command. It need not
+// if the NIC visits the queue without a kick, or has not taken the command of the last kick yet:
+// the NIC then takes this command after that one (NETSTAR-22). MustKick must be called under the
 // caller's lock.
 func (p *Process) MustKick() bool {
 	if p.Listening() || p.kicking && atomic.LoadUint64(&p.s.commands[p.kicked].word) != 0 {
@@ -243,8 +253,8 @@ func (p *Process) MustKick() bool {
 	return true
 }
 
-// SetSleeping tells the NIC that a waiter here is about to park, or no longer does. After SetSleeping(true) look once
-// more at what is waited for, and only then park.
+// SetSleeping tells the NIC that a waiter here is about to park, or no longer does. After
+// SetSleeping(true), check the awaited condition once more, and only then park.
 func (p *Process) SetSleeping(sleeping bool) {
 	var w uint32
 	if sleeping {
@@ -253,21 +263,22 @@ func (p *Process) SetSleeping(sleeping bool) {
 	atomic.StoreUint32(p.s.sleeping, w)
 }
 
-// SetWaitsAt tells the NIC at which processor a waiter here waits awake, and has nothing to do before a doorbell rings; -1 is
-// none, or unknown.
+// SetWaitsAt tells the NIC at which processor a waiter here waits awake, with nothing to do before
+// a doorbell rings. -1 means none, or unknown.
 func (p *Process) SetWaitsAt(processor int) { atomic.StoreUint32(p.s.waiting, uint32(processor+1)) }
 
-// Gone is StatusOK while the NIC serves this segment, else why it does not any more: no doorbell will ring again.
+// Gone returns StatusOK while the NIC serves this segment. Otherwise it returns the reason, and no
+// doorbell will ring again.
 func (p *Process) Gone() Status { return Status(atomic.LoadUint32(p.s.gone)) }
 
-// NextEvent is Next of a reader of all events from the first on.
+// NextEvent calls Next of a reader of all events from the first on.
 func (p *Process) NextEvent() (e Event, lost uint64, ok bool) { return p.first.Next() }
 
-// EventPending reports whether NextEvent would find one.
+// EventPending reports whether NextEvent would find an event.
 func (p *Process) EventPending() bool { return p.first.Pending() }
 
-// Events is the reader that NextEvent is of.
+// Events returns the reader that NextEvent uses.
 func (p *Process) Events() *EventReader { return &p.first }
 
-// Identity reads whose segment this is.
+// Identity returns the owner of this segment.
 func (p *Process) Identity() Identity { return p.s.info.identity() }

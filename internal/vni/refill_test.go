@@ -70,8 +70,9 @@ func TestAMalformedDescriptorIsAnArgumentOfItsOperation(t *testing.T) { // decis
 	}
 }
 
-// The process writes a flag, then reads how many are taken; the NIC writes that, then looks at the next flag: so either
-// the NIC finds the new descriptor or the process posts a Refill.
+// The process writes a flag, then reads how many descriptors are taken. The NIC writes that count,
+// then reads the next flag. So either the NIC finds the new descriptor, or the process posts a
+// Refill.
 func TestNoDescriptorIsMissed(t *testing.T) {
 	_, p, n := newSegment(t, small)
 	const total = 20_000
@@ -90,7 +91,7 @@ func TestNoDescriptorIsMissed(t *testing.T) {
 				if !ok || err != nil {
 					break
 				}
-				n.Consume(false, 0, taken) // at once, so that the next turn around the ring finds it empty
+				n.Consume(false, 0, taken) // at once, so the next round of the ring finds it empty
 				taken++
 				n.Took(false, 0)
 			}

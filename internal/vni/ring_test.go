@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// A ring that is longer than what stays in the caches is used in a short round while its reader keeps up, and all of it when the reader does
-// not. What was not read is never written over, and comes in its order.
+// A ring longer than the part that stays in the caches is used in short rounds while its reader
+// keeps up, and completely when it does not. Unread messages are never overwritten, and are read
+// in their order.
 func TestAReaderHasOfARingWhatItsWriterPutThere(t *testing.T) {
 	for seed := range uint64(4) {
 		_, p, nic := newSegment(t, small)
@@ -67,7 +68,8 @@ func TestAReaderHasOfARingWhatItsWriterPutThere(t *testing.T) {
 	}
 }
 
-// A ring of a context that has had another before begins with nothing read of its first record, and without stalls to answer.
+// A ring of a context that had another ring before starts with no message of its first record
+// read, and without stalls to answer.
 func TestARingBeginsWithoutWhatTheOneBeforeHasLeft(t *testing.T) {
 	_, p, nic := newSegment(t, small)
 	i, _ := p.TakeReceive()
@@ -98,7 +100,7 @@ func TestARingBeginsWithoutWhatTheOneBeforeHasLeft(t *testing.T) {
 	}
 }
 
-// A process can have read no more than it was shown, though more may lie in the ring.
+// A process cannot have read more than it was shown, although the ring may hold more.
 func TestMoreOfARingThanWasShownCannotBeRead(t *testing.T) {
 	_, p, nic := newSegment(t, small)
 	i, _ := p.TakeReceive()

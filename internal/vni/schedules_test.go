@@ -9,10 +9,10 @@ import (
 	"github.com/weftnet/weft/internal/interleave"
 )
 
-// Each test here has both halves of a segment take a few steps in every order. The rules of the protocols stand in the
-// package comment; the sides below follow them, as proc and nic do.
+// Each test here runs both halves of a segment for a few steps in every order. The package comment
+// has the rules of the protocols. The sides below follow them, as proc and nic do.
 
-// scheduledBell wakes a side of a schedule: a wake-up that comes before the wait is not forgotten.
+// scheduledBell wakes a side of a schedule: a wake-up before the wait is not lost.
 type scheduledBell struct{ rung bool }
 
 func (b *scheduledBell) ring() { b.rung = true }
@@ -56,7 +56,7 @@ func TestEveryScheduleOfTheCommandQueue(t *testing.T) { // QNIX-29, QNIX-37
 }
 
 func TestEveryScheduleOfAFullQueue(t *testing.T) { // QNIX-A4
-	const total = 12 // of which 8 have room before the head that the process knows moves
+	const total = 12 // 8 of them have room before the head that the process knows moves
 	interleave.Explore(t, interleave.Options{Preemptions: 3, Least: 1000}, func(r *interleave.Run) {
 		_, p, n := newSegment(t, Geometry{Commands: 16, Contexts: 2, Descriptors: 2})
 		for range 11 {
@@ -88,7 +88,7 @@ func TestEveryScheduleOfAFullQueue(t *testing.T) { // QNIX-A4
 }
 
 func TestEveryScheduleOfTheListeningWord(t *testing.T) { // decision 11
-	const total = 3 // so that one may come behind a command for which the NIC was kicked
+	const total = 3 // so that one may follow a command for which the NIC was kicked
 	interleave.Explore(t, interleave.Options{Preemptions: 4, Least: 1000}, func(r *interleave.Run) {
 		_, p, n := newSegment(t, Geometry{Commands: 16, Contexts: 2, Descriptors: 2})
 		n.Listen()
@@ -199,7 +199,7 @@ func TestEveryScheduleOfAContextThatIsTakenAgain(t *testing.T) { // QNIX-30
 }
 
 func TestEveryScheduleOfTheDescriptorsOfARefill(t *testing.T) { // QNIX-22
-	const total = 4 // over a ring of 2
+	const total = 4 // in a ring of 2
 	interleave.Explore(t, interleave.Options{Plain: true, Preemptions: 3, Least: 1000}, func(r *interleave.Run) {
 		_, p, n := newSegment(t, Geometry{Commands: 16, Contexts: 1, Descriptors: 2})
 		var refill scheduledBell
@@ -225,7 +225,7 @@ func TestEveryScheduleOfTheDescriptorsOfARefill(t *testing.T) { // QNIX-22
 				if want := (Descriptor{Region: taken + 1, Flag: DescriptorValid, Offset: uint64(taken), Len: uint64(taken) + 1}); d != want {
 					r.Failf("descriptor %d is %+v", taken, d)
 				}
-				n.Consume(false, 0, taken) // before Took: the next turn around the ring finds it empty
+				n.Consume(false, 0, taken) // before Took: the next round of the ring finds it empty
 				taken++
 				n.Took(false, 0)
 			}
@@ -281,10 +281,10 @@ func TestEveryScheduleOfAnEventThatIsOverwritten(t *testing.T) {
 	})
 }
 
-// ringMessages go into a ring of 256 bytes, where two of them have room.
+// ringMessages go into a ring of 256 bytes, which has room for two of them.
 var ringMessages = [][]byte{bytes.Repeat([]byte{1}, 90), bytes.Repeat([]byte{2}, 70), bytes.Repeat([]byte{3}, 80), bytes.Repeat([]byte{4}, 90)}
 
-// writeRing puts messages into a ring and waits for a Refill where they have no room, as nic does.
+// writeRing puts messages into a ring, and waits for a Refill if one does not fit, as nic does.
 func writeRing(r *interleave.Run, w *RingWriter, messages [][]byte, refill *scheduledBell) {
 	for k, m := range messages {
 		need := RingNeeds(len(m), false, false)
@@ -334,7 +334,8 @@ func TestEveryScheduleOfARing(t *testing.T) { // USNIC-28
 	})
 }
 
-// A ring's receive has ended, and its context is another's while messages of the ring are read.
+// A ring's receive has ended, and another ring uses its context while messages of the first are
+// read.
 func TestEveryScheduleOfARingWhoseContextIsAnothers(t *testing.T) { // USNIC-28
 	interleave.Explore(t, interleave.Options{Plain: true, Preemptions: 3, Least: 1000}, func(r *interleave.Run) {
 		_, p, n := newSegment(t, Geometry{Commands: 16, Contexts: 1, Descriptors: 2})
@@ -360,7 +361,7 @@ func TestEveryScheduleOfARingWhoseContextIsAnothers(t *testing.T) { // USNIC-28
 			for range 2 {
 				writeRing(r, &w, ringMessages[:1], &unused)
 				readRing(r, other, ringMessages[:1], &unused)
-				other.Next() // says that it has read it
+				other.Next() // reports that it has read the message
 				if err := w.Look(); err != nil || !w.AllRead() {
 					r.Failf("the other has read up to %d of %d, %v", w.Read(), w.Position(), err)
 				}

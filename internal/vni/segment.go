@@ -13,7 +13,8 @@ const (
 	version = 2
 )
 
-// memoryInfo is the start of ro: what the segment is, where its components begin (QNIX-27), and whose it is.
+// memoryInfo is the start of ro: the kind of segment, the places of its components (QNIX-27), and
+// its owner.
 type memoryInfo struct {
 	magic                                     uint64
 	version, colour                           uint32
@@ -27,15 +28,17 @@ type memoryInfo struct {
 	app              appWords
 }
 
-// status is the VNI status (QNIX-28) but for the head, which is in ro. The process alone reads and writes it, so its
-// words are plain; they are in shared memory for tools that look at a segment from outside.
+// status is the VNI status (QNIX-28) without the head, which is in ro. Only the process reads and
+// writes it, so its words are plain. They are in shared memory for tools that inspect a segment
+// from outside.
 type status struct {
 	tail, send, receive uint32
 }
 
-// Segment is the two areas with their components laid over them. It holds no state of its own beside direct memory.
+// Segment is the two areas with their components laid over them. Its only other state is direct
+// memory.
 type Segment struct {
-	rw, ro []byte // kept, so that heap memory lives as long as the views of it
+	rw, ro []byte // kept so that heap memory lives as long as the views of it
 	geo    Geometry
 	lay    layout
 
@@ -72,9 +75,10 @@ func list(receive bool) int {
 	return sendList
 }
 
-// NewSegment formats two areas of at least the sizes that g.Sizes returns: the NIC's half of making a segment. The
-// areas must be aligned to 8 bytes and all zeros, as they come from the kernel or from make: doorbells Free, the queue empty,
-// the listening word 0. It writes memory info only, so that unused pages are never touched.
+// NewSegment formats two areas of at least the sizes that g.Sizes returns: the NIC's half of
+// making a segment. The areas must be aligned to 8 bytes and all zeros, as they come from the
+// kernel or from make: doorbells Free, the queue empty, the listening word 0. It writes only
+// memory info, so unused pages are never touched.
 func NewSegment(rw, ro []byte, g Geometry) (*Segment, error) {
 	if err := g.Validate(); err != nil {
 		return nil, err
@@ -84,15 +88,15 @@ func NewSegment(rw, ro []byte, g Geometry) (*Segment, error) {
 		return nil, err
 	}
 	*s.info = memoryInfo{
-		magic: magic, version: version, colour: uint32(g.Colour), commands: uint32(g.Commands), contexts: uint32(g.Contexts),
-		descriptors: uint32(g.Descriptors), poolSize: uint32(g.PoolPages), rwBytes: uint64(s.lay.rwBytes), roBytes: uint64(s.lay.roBytes),
-		offsets: s.lay.offsets(),
+		magic: magic, version: version, colour: uint32(g.Colour), commands: uint32(g.Commands),
+		contexts: uint32(g.Contexts), descriptors: uint32(g.Descriptors), poolSize: uint32(g.PoolPages),
+		rwBytes: uint64(s.lay.rwBytes), roBytes: uint64(s.lay.roBytes), offsets: s.lay.offsets(),
 	}
 	return s, nil
 }
 
-// OpenSegment lays a formatted segment over its two areas: the process's half. It checks that both halves agree on
-// every size and offset.
+// OpenSegment lays a formatted segment over its two areas: the process's half. It fails unless
+// both halves agree on every size and offset.
 func OpenSegment(rw, ro []byte) (*Segment, error) {
 	if err := aligned(ro); err != nil {
 		return nil, err
@@ -123,8 +127,8 @@ func OpenSegment(rw, ro []byte) (*Segment, error) {
 
 func (l layout) offsets() [15]uint64 {
 	var o [15]uint64
-	for i, n := range []int{l.commands, l.sends, l.receives, l.regions, l.pool, l.status, l.sleeping, l.sendBells, l.receiveBells,
-		l.head, l.listening, l.published, l.events, l.sendDone, l.receiveDone} {
+	for i, n := range []int{l.commands, l.sends, l.receives, l.regions, l.pool, l.status, l.sleeping,
+		l.sendBells, l.receiveBells, l.head, l.listening, l.published, l.events, l.sendDone, l.receiveDone} {
 		o[i] = uint64(n)
 	}
 	return o
@@ -146,7 +150,8 @@ func overlay(rw, ro []byte, g Geometry) (*Segment, error) {
 	}
 	l := g.layout()
 	if len(rw) < l.rwBytes || len(ro) < l.roBytes {
-		return nil, fmt.Errorf("vni: areas of %d and %d bytes, expected %d and %d", len(rw), len(ro), l.rwBytes, l.roBytes)
+		return nil, fmt.Errorf("vni: areas of %d and %d bytes, expected %d and %d", len(rw), len(ro), l.rwBytes,
+			l.roBytes)
 	}
 	rw, ro = rw[:l.rwBytes:l.rwBytes], ro[:l.roBytes:l.roBytes]
 	return &Segment{
@@ -158,7 +163,8 @@ func overlay(rw, ro []byte, g Geometry) (*Segment, error) {
 		status:   at[status](rw, l.status),
 		sleeping: at[uint32](rw, l.sleeping),
 		waiting:  at[uint32](rw, l.waiting),
-		bells:    [2][]uint32{array[uint32](rw, l.sendBells, g.Contexts), array[uint32](rw, l.receiveBells, g.Contexts)},
+		bells: [2][]uint32{array[uint32](rw, l.sendBells, g.Contexts),
+			array[uint32](rw, l.receiveBells, g.Contexts)},
 
 		head: at[uint32](ro, l.head), listening: at[uint32](ro, l.listening), gone: at[uint32](ro, l.listening+4),
 		published: at[uint64](ro, l.published),
@@ -168,7 +174,8 @@ func overlay(rw, ro []byte, g Geometry) (*Segment, error) {
 	}, nil
 }
 
-// at and array view bytes as records. Their offsets come from layout, whose bounds overlay has checked.
+// at and array view bytes as records. Their offsets come from layout, whose bounds overlay has
+// checked.
 func at[T any](b []byte, off int) *T {
 	return &array[T](b, off, 1)[0]
 }
@@ -179,8 +186,8 @@ func array[T any](b []byte, off, n int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(&piece[0])), n)
 }
 
-// EnableDirect gives the segment gather lists in ordinary Go memory, so that payloads are neither staged nor copied.
-// Only where both halves are in one address space; before either half is used.
+// EnableDirect gives the segment gather lists in ordinary Go memory, so that payloads are neither
+// staged nor copied. Both halves must be in one address space, and neither may be in use yet.
 func (s *Segment) EnableDirect() {
 	s.direct = &[2][]gather{make([]gather, s.geo.Contexts), make([]gather, s.geo.Contexts)}
 }
@@ -191,13 +198,14 @@ func (s *Segment) Direct() bool { return s.direct != nil }
 // Geometry returns the sizes of the segment's parts.
 func (s *Segment) Geometry() Geometry { return s.geo }
 
-// Pool is the buffer pool (QNIX-25): region 0 of the process, which manages it.
+// Pool returns the buffer pool (QNIX-25): region 0 of the process, which manages it.
 func (s *Segment) Pool() []byte {
 	end := s.lay.pool + s.geo.PoolPages*limits.PageBytes
 	return s.rw[s.lay.pool:end:end]
 }
 
-// region is the context region of context i of a list (QNIX-21): those of the send contexts come first.
+// region returns the context region of context i of a list (QNIX-21). The regions of the send
+// contexts come first.
 func (s *Segment) region(list, i int) []byte {
 	off := s.lay.regions + (list*s.geo.Contexts+i)*s.lay.regionBytes
 	return s.rw[off : off+s.lay.regionBytes : off+s.lay.regionBytes]
@@ -207,7 +215,7 @@ func (s *Segment) descriptors(list, i int) []descriptorRecord {
 	return array[descriptorRecord](s.region(list, i), 0, s.geo.Descriptors)
 }
 
-// Identity is whose segment it is.
+// Identity names the owner of a segment.
 type Identity struct {
 	NIC         uint64
 	Incarnation uint64 // of the NIC
@@ -216,8 +224,8 @@ type Identity struct {
 	Name        Name
 }
 
-// AlignedBytes returns n zeroed bytes of heap memory that begin on a cache line, for areas that no other process maps.
-// make([]byte, n) promises no alignment at all.
+// AlignedBytes returns n zeroed bytes of heap memory that begin at a cache line, for areas that no
+// other process maps. make([]byte, n) guarantees no alignment.
 func AlignedBytes(n int) []byte {
 	b := make([]byte, n+lineBytes-1)
 	pad := -int(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) & (lineBytes - 1)

@@ -2,7 +2,8 @@ package vni
 
 import "testing"
 
-// QNIX-28: a reader of the segment from outside finds in its status where the process posts and takes next.
+// QNIX-28: the status of a segment shows a reader from outside where the process posts and takes
+// next.
 func TestTheStatusOfASegmentFollowsItsProcess(t *testing.T) {
 	s, p, n := newSegment(t, small)
 	want := func(what string, tail, send, receive int) {

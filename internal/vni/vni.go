@@ -1,5 +1,6 @@
-// Package vni has the memory that a process shares with its NIC: the virtual network interface of QNIX, in two areas.
-// Both halves work on plain bytes; where these come from (heap, memfd) is the caller's affair.
+// Package vni implements the memory that a process shares with its NIC: the virtual network
+// interface of QNIX, in two areas. Both halves work on plain bytes, which the caller provides
+// (heap, memfd).
 //
 //	rw: both write                                  ro: only the NIC writes; the process maps it read-only
 //	┌──────────────────────────┐ colour             ┌──────────────────────────┐ 0
@@ -19,21 +20,22 @@
 //	│ doorbells, receive   M×4 │   The order is that of QNIX-5 and QNIX-26…31. What QNIX keeps in the page of host
 //	└──────────────────────────┘   memory and only the NIC writes (head, memory info) is in ro instead.
 //
-// An operation goes once around:
+// One operation takes these steps:
 //
 //	process                                                          NIC
 //	TakeSend: doorbell Free ─► Used (QNIX-30)
 //	SetSend, Inline …: the context, by plain writes
 //	Post: command word 0 ─► code, atomically  ─────────────────────► Next: reads it, zeroes it (QNIX-37)
-//	Listening? if not, kick                                          Send: loads the context once, validates its own copy
+//	Listening? if not, kick                                          Send: loads the context once, checks its copy
 //	                                                                  …
-//	Doorbell? Done: Completion  ◄──────────────────────────────────── Complete: completion, then doorbell Used ─► Done
+//	Doorbell? Done: Completion  ◄──────────────────────────────────── Complete: completion, doorbell Used ─► Done
 //	Release: Done ─► Free                                            Sleeping? if so, wake
 //
 // # Two words must not miss each other
 //
-// Two places follow Dekker's pattern: each side writes one word, then reads the other's. sync/atomic is sequentially
-// consistent, so of the two reads at least one sees the write before it; whichever it is, neither side sleeps on work.
+// Two places follow Dekker's pattern: each side writes one word, then reads the other's.
+// sync/atomic is sequentially consistent, so at least one of the two reads sees the other side's
+// write. Therefore neither side sleeps while there is work.
 //
 // A queue that the NIC no longer visits (decision 11):
 //
@@ -42,12 +44,12 @@
 //	p2  read listening                              n2  read the command word at the head
 //
 //	p1 before n2 in the one order of all atomics    n2 sees the command, listening := 1, the queue stays active
-//	n2 before p1: then n1 n2 p1 p2                  p2 reads 0 and the process kicks; the NIC calls Listen, then visits
-//	p1 before n2 and n1 before p2                   both: a kick too many, which costs a system call and does no harm
+//	n2 before p1: then n1 n2 p1 p2                  p2 reads 0, the process kicks; the NIC listens, then visits
+//	p1 before n2 and n1 before p2                   both: an unneeded kick, which costs a system call, no more
 //
-// n2 looks only at the head. That is enough: entries are posted in order and read in order, so if the head's is empty
-// at n2 every later post comes after n2. And between n2's listening := 1 and the next visit the queue is active
-// anyway.
+// n2 reads only the entry at the head. That is enough: entries are posted in order and read in
+// order, so if the head's entry is empty at n2, every later post comes after n2. And between n2's
+// listening := 1 and the next visit, the queue is active in any case.
 //
 // A process that parks:
 //
@@ -58,27 +60,31 @@
 //	p1 before n2                                    the NIC wakes the process
 //	n2 before p1: then n1 n2 p1 p2                  p2 sees Done, and the process does not park
 //
-// The waiting word is a hint, on which nothing depends: the NIC need not yield to a process that waits awake and has been
-// told nothing.
+// The waiting word is only a hint: the NIC need not yield to a process that waits awake and has
+// been told nothing.
 //
-// The wake itself is a byte in a socket or a semaphore: one that comes before the process parks is not forgotten.
+// The wake itself is a byte in a socket or a semaphore: a wake before the process parks is not
+// lost.
 //
 // # Trust
 //
-// The NIC trusts nothing in rw. It loads each word once, atomically, into its own memory, and validates that. Errors
-// are of two kinds: ErrArgument fails one operation, ErrImpossible is a state that no correct process reaches, after
-// which the NIC detaches it. The process trusts ro, which it cannot write.
+// The NIC trusts nothing in rw. It loads each word once, atomically, into its own memory, and
+// validates that copy. There are two kinds of errors: ErrArgument fails one operation.
+// ErrImpossible is a state that no correct process reaches, and the NIC then detaches the process.
+// The process trusts ro, which it cannot write.
 //
-// The process half does no locking: its user posts under one lock of its own. Doorbell, Completion, Release, Listening,
-// Gone, SetSleeping, SetWaitsAt, EventPending, AnyFree and Head need no lock, but the caller of Release must own the context.
+// The process half does no locking: its user must hold one lock while posting. Doorbell,
+// Completion, Release, Listening, Gone, SetSleeping, SetWaitsAt, EventPending, AnyFree and Head
+// need no lock, but the caller of Release must own the context.
 package vni
 
 import "errors"
 
-// ErrArgument marks what is wrong with one operation only; it fails with StatusBadArgument.
+// ErrArgument marks an error in one operation, which fails with StatusBadArgument.
 var ErrArgument = errors.New("invalid argument")
 
-// ErrImpossible marks a state that no correct process can reach. Its process is detached (decision 10).
+// ErrImpossible marks a state that no correct process can reach. The process is detached (decision
+// 10).
 var ErrImpossible = errors.New("impossible state")
 
-const lineBytes = 64 // of the cache
+const lineBytes = 64 // of a cache line
