@@ -55,7 +55,7 @@ type Config struct {
 	Link    link.Driver // used by the engine alone
 
 	Security *rel.Security // nil: the link is plain
-	// Which NICs are trusted, and what they may do; required with Security.
+	// The trust policy: the trusted NICs, and what they may do; required with Security.
 	Trust *trust.Policy
 	// The time of day in Unix seconds, for certificates; required with Security.
 	WallSeconds func(now clock.Time) int64
@@ -319,8 +319,8 @@ type earlyReturns struct {
 	inRow  int // consecutive polls that have returned early
 }
 
-// mostEarly is how many consecutive polls may return early: timers and acknowledgements wait for
-// some microseconds.
+// mostEarly is how many consecutive polls may return early. They delay timers and acknowledgements
+// by some microseconds.
 const mostEarly = 8
 
 // mostFramesEarly is how many frames a poll may have brought that returns early: those of one

@@ -167,7 +167,7 @@ func (e *Engine) unstage(inb *inbound) {
 }
 
 // accept tells the sender of an inbound whose turn has come that this NIC has all of it (decision
-// 6). It also tells whether only the beginning is kept, by the receive that it has met, if any.
+// 6). It also says whether the receive that it has met, if any, keeps only the beginning.
 func (e *Engine) accept(inb *inbound, r *receive) {
 	if inb.peer != nil && !inb.accepted {
 		inb.accepted = true

@@ -34,10 +34,10 @@ type transit struct {
 	letter letterOut
 }
 
-// keep starts the copy of a message of n bytes from p to d and counts it as sent by way. It
-// returns nil if the message may not leave now in this way. The caller writes the payload and
-// sends it. A message that fits a frame is not kept: it waits as a command, and is copied when its
-// turn comes. A message without bytes is not kept either, since it has no pieces.
+// keep starts the copy of a message of n bytes from p to d, and counts it as a message that has
+// taken way. It returns nil if the message may not leave now in this way. The caller writes the
+// payload and sends it. A message that fits a frame is not kept: it waits as a command, and is
+// copied when its turn comes. A message without bytes is not kept either, since it has no pieces.
 func (e *Engine) keep(p *process, d *dest, n int, tag uint64, way Way) *keptSend {
 	ep := d.peer.ep
 	fits := n <= limits.CopiedMessage && wire.FragLen+n <= ep.MaxRecord(wire.SpaceFor(n))

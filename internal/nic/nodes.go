@@ -103,7 +103,8 @@ type NodeInfo struct {
 	Suite      string          // the AEAD of its frames; empty if they are plain, or it is down
 	Check      rel.CheckStatus // state of the last connectivity check (USNIC-61)
 	CheckText  string          // why it failed
-	// Source of dropped frames of its last session, since it is called at Addr.
+	// Address from which frames of its last session came that were dropped, because the NIC is
+	// called at Addr.
 	Elsewhere link.Addr
 	// Further addresses of its host at which it has not answered since it was last up.
 	NoAnswerAt string

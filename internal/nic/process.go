@@ -91,7 +91,8 @@ type process struct {
 
 	user string // name of its user; empty: the NIC is embedded in its program
 
-	// When the last datagram, and the last message to a program, that its guard has judged leaves.
+	// Departure times of the last datagram and of the last message to a program that its guard has
+	// judged.
 	lastLetter, lastProgram clock.Time
 
 	givenUp int               // calls to it known to be given up, over all holders

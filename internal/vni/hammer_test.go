@@ -10,11 +10,10 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// A bell wakes the other side. ring may come before wait and is then not forgotten; several may
-// count as one.
+// A bell wakes the other side. A ring before the wait is not lost; several rings may count as one.
 type bell interface {
 	ring()
-	wait() error // an error if it does not ring for far too long: a lost wake-up
+	wait() error // fails if the bell does not ring for far too long: a lost wake-up
 }
 
 type chanBell chan struct{}
@@ -35,12 +34,12 @@ func (b chanBell) wait() error {
 	}
 }
 
-// idlePolls is how often either side looks in vain before it goes to sleep: few, so that both
+// idlePolls is how many polls find nothing before either side goes to sleep: few, so that both
 // sleep thousands of times.
 const idlePolls = 3
 
-// hammerProcess sends total short messages and receives total others, as many at a time as there
-// are contexts, and parks whenever nothing has happened.
+// hammerProcess sends total short messages and receives as many. As many are in flight as there
+// are contexts. It parks whenever nothing has happened.
 func hammerProcess(p *Process, total int, kick, wake bell) error {
 	var posted, ended [2]int
 	m := p.s.geo.Contexts
