@@ -129,7 +129,7 @@ func TestSendsHaveTheirFirstTurnsInTheOrderOfTheirCommands(t *testing.T) {
 	}
 }
 
-// served returns how many short messages two processes exchange in polls polls of their NIC.
+// served returns how many short messages two processes exchange in a number of polls of their NIC.
 func served(t *testing.T, f *fabric, polls int) (n int) {
 	x, y := f.process(0, "x/0"), f.process(0, "y/0")
 	f.known("x/0", "y/0")

@@ -98,9 +98,9 @@ func (inb *inbound) inBatches(n uint64) uint64 {
 	return n
 }
 
-// share returns how much of the bound a permission for a NIC adds at least. It is half of the
-// bound while no other NIC wants permission, since each permission is a frame, which costs both
-// ends together as much as a fifth of a batch.
+// share returns the part of the bound, in bytes, that one permission for a NIC may use; run uses
+// limits.GrantBytes if that is more. It is half of the bound while no other NIC wants permission,
+// since each permission is a frame, which costs both ends together as much as a fifth of a batch.
 func (g *granter) share(pr *peer) uint64 {
 	if g.bound >= limits.GrantedBytes && g.alone(pr) {
 		return g.bound / 2

@@ -30,7 +30,7 @@ type inboxItem struct {
 
 const anything = 1 << 62
 
-// gather posts a ring of room bytes for messages of at most most bytes.
+// gather posts a ring of room bytes for messages of up to most bytes.
 func (p *tester) gather(from *tester, tag uint64, most, room int) *inbox {
 	p.f.t.Helper()
 	b := &inbox{tester: p, mem: vni.AlignedBytes((max(room, vni.RingSize(most)) + 63) &^ 63)}
@@ -364,8 +364,8 @@ func TestAllThatIsOnItsWayIntoARingIsGivenBackInOrder(t *testing.T) { // decisio
 	f.noLeaks()
 }
 
-// A ring with less room has given a message back with only its beginning kept. Another ring gets
-// no more than was kept, and once read, the message is not given back again.
+// A closed ring with little room has given back a message of which it had kept only the beginning.
+// Another ring gets no more than was kept, and once read, the message is not given back again.
 func TestAMessageThatWasKeptInPartComesIntoAnotherRingOnce(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
 	a, b := f.riders()

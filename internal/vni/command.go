@@ -102,9 +102,9 @@ var codeNames = map[Code]string{
 	CodeSend: "send", CodeSendShort: "send-short", CodeBroadcast: "broadcast", CodeBroadcastShort: "broadcast-short",
 	CodeMulticast: "multicast", CodeMulticastShort: "multicast-short", CodeJoinGroup: "join-group",
 	CodeReceive: "receive", CodeBarrier: "barrier", CodePut: "put", CodeGet: "get", CodeCancel: "cancel",
-	CodeResolve: "resolve", CodeReduce: "reduce", CodeLeave: "leave", CodeRefill: "refill", CodeReceiveRing: "receive-ring",
-	CodeSendRun: "send-run", CodeSendDatagram: "send-datagram", CodeReceiveDatagram: "receive-datagram",
-	CodeProgram: "program", CodeProbe: "probe",
+	CodeResolve: "resolve", CodeReduce: "reduce", CodeLeave: "leave", CodeRefill: "refill",
+	CodeReceiveRing: "receive-ring", CodeSendRun: "send-run", CodeSendDatagram: "send-datagram",
+	CodeReceiveDatagram: "receive-datagram", CodeProgram: "program", CodeProbe: "probe",
 }
 
 func (c Code) String() string {

@@ -35,7 +35,7 @@ const (
 	RelCreditsFull                   // sends that found the channel without credits
 	RelFramesReceived                // frames of any kind that the driver delivered
 	RelReceivedNew                   // segments received in order or ahead
-	RelReceivedAhead                 // received segments beyond a gap
+	RelReceivedAhead                 // new segments received beyond a gap
 	RelReceivedDuplicate
 	RelReceivedBeyondWindow
 	RelAcksReceived
@@ -172,8 +172,8 @@ const (
 	NICRefusedRelay
 	NICDuplicates   // messages that a relay had brought before, or that were withdrawn
 	NICFiltered     // messages that a filter in front of their receiver dropped
-	NICSendsDelayed // sends of processes that a program delayed that guards the process
-	NICSendsRefused // sends of processes that such a program refused
+	NICSendsDelayed // sends of a process that its guard delayed
+	NICSendsRefused // sends of a process that its guard refused
 	NICGroupsNow
 	NICTransitBytesNow
 	// Times that a process's turns stopped because it had as many rooms as were left.
@@ -182,7 +182,7 @@ const (
 	NICRingsEmpty    // rings without a command since the ring before
 	NICStraightSends // messages sent by the straight way, without a command
 	NICStraightReceives
-	NICMet                // messages that their receiver took from the link itself
+	NICMet                // straight receives of messages taken from the link itself
 	NICDatagramsUnclaimed // datagrams to a service without a claim
 	// Datagrams of processes that left, including those to processes of this NIC.
 	NICDatagramsSent
@@ -193,6 +193,7 @@ const (
 	NICStalls            // times that a ring had no room for its next message
 
 	// internal/program
+
 	// Messages for programs, and from programs for processes, that were handled.
 	NICProgramMessages
 	NICProgramSends        // messages that programs have sent …

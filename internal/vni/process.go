@@ -43,7 +43,7 @@ func (p *Process) spare() int {
 }
 
 // Post puts a command at the tail of the queue (QNIX-29), or returns false if the queue is full.
-// The context of the command must be filled in before. Call MustKick afterwards.
+// Everything that the command names must be filled in before. Call MustKick afterwards.
 func (p *Process) Post(c Command) bool {
 	if !p.Room(1) {
 		return false
