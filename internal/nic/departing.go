@@ -14,7 +14,7 @@ import (
 // process, and each message to a program, once before it leaves. It can delay or drop it.
 //
 //	first of its line ──► unjudged ── poll ──► guard ──┬─ passes ────────────────────► sets off: takes turns
-//	                                                   ├─ passes later ─► delayed ──►─┘ when the time has come
+//	                                                   ├─ passes later ─► delayed ──►─┘ at its time
 //	                                                   └─ drops ──────► ended: StatusRefused
 //
 // A message is judged when it is the first to its receiver, and later messages to that receiver

@@ -10,11 +10,11 @@ import (
 // A caller gives a call up when its context ends. Its NIC then tells the receiver's NIC once, in a
 // record sent for this alone:
 //
-//	caller's NIC                                         receiver's NIC
-//	─ call, number 7, token t ─────────────────────────► 7 is matched
+//	caller's NIC                                 receiver's NIC
+//	─ call, number 7, token t ─────────────────► 7 is matched
 //	the receive of the reply is cancelled
-//	─ Withdraw, fragment 0, number 7, token t ─────────► 7 has not come: it is passed over, and no process receives it
-//	                                                     7 has come: t is noted, and a reply to it fails with StatusCancelled
+//	─ Withdraw, fragment 0, number 7, token t ─► 7 has not come: it is passed over, not received
+//	                                             7 has come: t is noted, a reply fails with StatusCancelled
 //
 // A reply that leaves before the Withdraw arrives finds no receive, and the caller's NIC drops it.
 // Between two processes of one NIC there is no such gap: the reply looks for its receive at once.

@@ -22,14 +22,14 @@
 //
 // One operation takes these steps:
 //
-//	process                                                          NIC
+//	process                                                    NIC
 //	TakeSend: doorbell Free ─► Used (QNIX-30)
 //	SetSend, Inline …: the context, by plain writes
-//	Post: command word 0 ─► code, atomically  ─────────────────────► Next: reads it, zeroes it (QNIX-37)
-//	Listening? if not, kick                                          Send: loads the context once, checks its copy
-//	                                                                  …
-//	Doorbell? Done: Completion  ◄──────────────────────────────────── Complete: completion, doorbell Used ─► Done
-//	Release: Done ─► Free                                            Sleeping? if so, wake
+//	Post: command word 0 ─► code, atomically  ───────────────► Next: reads it, zeroes it (QNIX-37)
+//	Listening? if not, kick                                    Send: loads the context once, checks its copy
+//	                                                            …
+//	Doorbell? Done: Completion  ◄────────────────────────────── Complete: completion, doorbell Used ─► Done
+//	Release: Done ─► Free                                      Sleeping? if so, wake
 //
 // # Two words must not miss each other
 //
@@ -43,9 +43,9 @@
 //	p1  command word := code                        n1  listening := 0
 //	p2  read listening                              n2  read the command word at the head
 //
-//	p1 before n2 in the one order of all atomics    n2 sees the command, listening := 1, the queue stays active
-//	n2 before p1: then n1 n2 p1 p2                  p2 reads 0, the process kicks; the NIC listens, then visits
-//	p1 before n2 and n1 before p2                   both: an unneeded kick, which costs a system call, no more
+//	p1 before n2 in the one order of all atomics    n2 sees the command, listening := 1, stays active
+//	n2 before p1: then n1 n2 p1 p2                  p2 reads 0, the process kicks, the NIC listens
+//	p1 before n2 and n1 before p2                   both: a harmless extra kick, at one system call
 //
 // n2 reads only the entry at the head. That is enough: entries are posted in order and read in
 // order, so if the head's entry is empty at n2, every later post comes after n2. And between n2's
@@ -54,7 +54,7 @@
 // A process that parks:
 //
 //	process (SetSleeping, Doorbell)                 NIC (Complete, Sleeping)
-//	p1  sleeping := 1                               n1  doorbell := Done (or an event published, or gone set)
+//	p1  sleeping := 1                               n1  doorbell := Done (or an event, or gone)
 //	p2  read the doorbell (events, gone)            n2  read sleeping
 //
 //	p1 before n2                                    the NIC wakes the process
