@@ -107,7 +107,7 @@ func ofFloat32(f func(a, b float32) float32) func(a, b uint32) uint32 {
 }
 
 // Combine combines each element of to with the same element of from by a valid operator, and
-// writes the result to to. Both have the same length. Elements are little-endian, as everything on
+// leaves the result in to. Both have the same length. Elements are little-endian, as everything on
 // the wire.
 func (o Operator) Combine(to, from []byte) {
 	le, n := binary.LittleEndian, min(len(to), len(from))
