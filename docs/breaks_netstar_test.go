@@ -15,7 +15,7 @@ var breaksOfNETSTAR = []lineBreak{
 	{"NETSTAR-13", "internal/daemon/geometry.go", "*p.of(&g) = n", "*p.of(&s.usual) = n", "internal/daemon TestAProcessGetsTheGeometryThatItAsksFor"},
 	{"NETSTAR-14", "internal/vni/nic.go", "atomic.StoreUint32(n.s.head, n.head)", "", "internal/vni TestQueueFillsAndDrainsAroundItsEnd"},
 	{"NETSTAR-15", "internal/vni/geometry.go", "case g.Commands < 2*g.Contexts:", "case g.Commands < g.Contexts:", "internal/vni TestGeometryOutsideItsBoundsIsRefused"},
-	{"NETSTAR-16", "internal/vni/command.go", "CodeSend           Code = 1 ", "CodeSend           Code = 0 ", "internal/vni TestNumbersThatBuildsShareAreTheOnesThatWerePublished"},
+	{"NETSTAR-16", "internal/vni/command.go", "CodeSend           Code = 1\n", "CodeSend           Code = 0\n", "internal/vni TestNumbersThatBuildsShareAreTheOnesThatWerePublished"},
 	{"NETSTAR-17", "internal/vni/nic.go", "atomic.StoreUint32(bell, uint32(Done))", "", "internal/vni TestDoorbellsGoTheWayOfQNIX32"},
 	{"NETSTAR-18", "internal/driver/driver.go", "d.used--\n\td.q.table[index] = Entry{}", "d.used--", "internal/driver TestAnEntryThatIsGivenBackKeepsNothingOfItsProcess"},
 	{"NETSTAR-19", "internal/vni/nic.go", "atomic.StoreUint64(&e.word, 0)", "", "internal/vni TestQueueFillsAndDrainsAroundItsEnd"},

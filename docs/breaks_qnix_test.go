@@ -72,7 +72,7 @@ var breaksOfQNIX = []lineBreak{
 	{"QNIX-60", "internal/driver/driver.go", "i := d.mark\n", "i := 1\n", "internal/driver TestAnEntryIsTakenThatWasUsedLongestAgo"},
 	{"QNIX-61", "internal/daemon/geometry.go", "*p.of(&g) = n", "*p.of(&s.usual) = n", "internal/daemon TestAProcessGetsTheGeometryThatItAsksFor"},
 	{"QNIX-62", "internal/nic/driver.go", "p.newAt = at\n", "p.newAt = at\n\te.answerNew(p, driver.Result{Gen: p.gen})\n", "internal/nic TestANameIsConfirmedThoughItsHomeHasJustDied"},
-	{"QNIX-A2", "internal/vni/command.go", "CodeSend           Code = 1 ", "CodeSend           Code = 0 ", "internal/vni TestNumbersThatBuildsShareAreTheOnesThatWerePublished"},
+	{"QNIX-A2", "internal/vni/command.go", "CodeSend           Code = 1\n", "CodeSend           Code = 0\n", "internal/vni TestNumbersThatBuildsShareAreTheOnesThatWerePublished"},
 	{"QNIX-A3", "internal/vni/context.go", "const NoPool int32 = -1", "const NoPool int32 = 0", "internal/vni TestNumbersThatBuildsShareAreTheOnesThatWerePublished"},
 	{"QNIX-A4", "internal/vni/geometry.go", "case g.Commands <= headBatch || g.Commands%headBatch != 0 ||", "case", "internal/vni TestGeometryOutsideItsBoundsIsRefused"},
 	{"QNIX-A5", "internal/vni/command.go", "const ReceiverBytes = 32", "const ReceiverBytes = 28", "internal/vni TestNumbersThatBuildsShareAreTheOnesThatWerePublished"},

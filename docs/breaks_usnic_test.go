@@ -4,7 +4,7 @@ package docs_test
 var breaksOfUSNIC = []lineBreak{
 	{"USNIC-4", "internal/rel/endpoint.go", "if g == nil || len(g.buf)+n > most {", "if true || g == nil || len(g.buf)+n > most {", "internal/rel TestScenarios"},
 	{"USNIC-6", "internal/rel/segment.go", "b := append(p.buffer(min(max(l+n, 2*l), most)), g.buf...)", "b := append(p.buffer(l), g.buf...)[:l:l]", "internal/rel TestGrowKeepsTheRecordsBefore"},
-	{"USNIC-9", "internal/nic/tx.go", "s.frag.Length <= limits.CopiedMessage && n <= d.peer.ep.MaxRecord(space) {\n\t\te.send", "s.frag.Length <= limits.CopiedMessage && n > 0 {\n\t\te.send", "internal/nic TestAMessageOfAnySizeReachesAReceiveThatWaitsForIt"},
+	{"USNIC-9", "internal/nic/tx.go", "s.frag.Length <= limits.CopiedMessage &&\n\t\tn <= d.peer.ep.MaxRecord(space) {\n\t\te.send", "s.frag.Length <= limits.CopiedMessage &&\n\t\tn > 0 {\n\t\te.send", "internal/nic TestAMessageOfAnySizeReachesAReceiveThatWaitsForIt"},
 	{"USNIC-11", "internal/rel/fragment.go", "frames := e.readyFor(f.Space, filler+f.HeaderLen+n, min(most, max(int(left/full), 1)))", "frames := max(int(left/full), 1)", "internal/rel TestARunLeavesAsFarAsThereIsRoom"},
 	{"USNIC-13", "internal/wire/data.go", "if n > limits.TinyMessage {", "if n > 1000*limits.TinyMessage {", "internal/nic TestTheLengthOfAMessageSaysItsSpace"},
 	{"USNIC-14", "internal/rel/transmit.go", "for i := range wire.Space(wire.Spaces) {\n\t\tc := &e.channels[i]", "for _, i := range [...]wire.Space{wire.Data, wire.Command} {\n\t\tc := &e.channels[i]", "internal/rel TestScenarios"},
