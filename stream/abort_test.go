@@ -13,8 +13,9 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// A stream that is aborted in the middle of a Write, or closed there with bytes unread, has not ended in order: its peer is told of no end before it is
-// told of the failure, or it would take a part for the whole.
+// A stream may be aborted in the middle of a Write, or closed there with bytes unread. Such a
+// stream has not ended in order. The peer must learn of the failure before it learns of any end.
+// Otherwise it would take a part of the bytes for all of them.
 func TestAPeerReadsNoEndOfAStreamThatFailsInTheMiddleOfAWrite(t *testing.T) {
 	for seed := range uint64(seeds(t, 40)) {
 		f := sim.New(sim.Config{Seed: sim.Seed(seed), NICs: 2})
@@ -28,7 +29,7 @@ func TestAPeerReadsNoEndOfAStreamThatFailsInTheMiddleOfAWrite(t *testing.T) {
 				return err
 			}
 			c := conn.(*stream.Conn)
-			if _, err := c.Read(make([]byte, 1)); err != nil { // of several
+			if _, err := c.Read(make([]byte, 1)); err != nil { // one of several bytes
 				return err
 			}
 			p.Start("ends", func(p *sim.Process) error {

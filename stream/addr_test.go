@@ -106,7 +106,8 @@ func TestAnAddressHasAHostUnlessAURLCannotHoldIt(t *testing.T) {
 	}
 }
 
-// An address that is read from a host is read again from each of its own forms.
+// If ParseHost accepts a host, ParseHost and ParseAddr must read the same address again from each
+// form of the address.
 func FuzzParseHost(f *testing.F) {
 	for _, host := range []string{"http.0.web.weft", "0.web.weft", "80.0.web", "Http.0.Web.Weft.", "10.0.0.1", "3.0.weft", "a/b.0.web", "http.0.web..weft", "%.0.a"} {
 		f.Add(host, uint16(80))

@@ -14,8 +14,10 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// A process that ends and begins anew, with the name that it had, knows of no stream of its earlier life. What the other end sends reaches it by that name: it
-// says so, and the other end fails as soon as it sends, also where KeepAlive is negative.
+// A process that ends and starts again under the same name does not know the streams of its
+// earlier life. Messages of the other end reach it by its name. The new process answers that it
+// does not know the stream. The other end then fails as soon as it sends, even if KeepAlive is
+// negative.
 func TestAStreamFailsWhenWhatItSendsReachesALaterProcessOfThatName(t *testing.T) {
 	const lives = 4
 	for name, of := range map[string]struct {

@@ -6,7 +6,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Only the process that was dialled answers a dial, though another may know the number of the stream.
+// Only the dialled process may answer a dial, although another process may know the number of the
+// stream.
 func TestAnAnswerOfAProcessThatWasNotDialledIsNotTaken(t *testing.T) {
 	server, client := onSwitch(t)
 	h, err := hostOf(client)

@@ -18,43 +18,49 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// A stream is judged by another implementation of net.Conn: TCP of the kernel, over loopback. Scripts of calls are drawn from a seed, and each is run over
-// both. What the calls return must be the same, in the words of errors.Is, net.Error and *net.OpError.
+// These tests compare streams with another implementation of net.Conn: the kernel's TCP over
+// loopback. A seed determines scripts of calls, and each script runs over both. The calls must
+// return the same, as errors.Is, net.Error and *net.OpError see it.
 //
 //	seed ──► script ──► TCP                        ──► outcomes ──┐
 //	            ├─────► streams, embedded NICs     ──► outcomes ──┤ the same, line by line
 //	            └─────► streams, simulator         ──► outcomes ──┘
 //
-// Where TCP's outcome is a race, the call that would tell is not in the script, or its outcome is written down as one word for all that TCP permits:
+// If TCP's outcome is a race, the script leaves out the call, or the log has one word for all
+// outcomes that TCP permits:
 //
-//	broken    a Write to a peer that reads no more: EPIPE, or ECONNRESET, which the kernel tells once, to whatever call comes first
-//	-1        bytes that are read before a reset: what has not left the peer by then is lost, and its buffers' sizes are the kernel's matter
-//	over      a Read behind a reset that another call was told of: the kernel tells it to one call, and of an end to all that follow
-//	any       CloseWrite of a connection whose two directions have ended: ENOTCONN as soon as the kernel has seen the last of it
+//	broken    a Write to a peer that reads no more: EPIPE or ECONNRESET (the kernel reports
+//	          ECONNRESET once, to the first call)
+//	-1        bytes read before a reset: bytes that have not left the peer by then are lost, and
+//	          their number depends on the kernel's buffer sizes
+//	over      a Read after a reset that another call reported: the kernel reports the reset to
+//	          one call, and an end to all later calls
+//	any       CloseWrite of a connection whose two directions have ended: ENOTCONN as soon as the
+//	          kernel has seen the last of it
 
 var scriptSeed = flag.Uint64("script", 0, "run the script of this seed alone, against TCP")
 
-// ground is what a script is run on.
+// ground is the environment in which a script runs.
 type ground interface {
-	start(side int, f func()) (wait func()) // runs f beside its caller, where that end of the connection is
-	sleep(side int, d time.Duration)        // … of what runs there
+	start(side int, f func()) (wait func()) // runs f at that end, concurrently with its caller
+	sleep(side int, d time.Duration)        // pauses the code at that end
 	now() time.Time
 }
 
-// twoEnds is the two ends of a connection: the one that has dialled, and the one that was accepted.
+// twoEnds is the two ends of a connection: the end that dialled, and the accepted end.
 type twoEnds [2]net.Conn
 
-// outcomes runs a script, and returns what came of each call.
+// outcomes runs a script, and returns the outcome of each call.
 func outcomes(g ground, c twoEnds, acts []act) (log []string) {
 	r := &player{ground: g, c: c}
 	for _, a := range acts {
-		log = append(log, a.name+": ") // what a script that hangs has come to
+		log = append(log, a.name+": ") // shows how far a hanging script came
 		log[len(log)-1] += a.do(r)
 	}
 	return log
 }
 
-// real is the machine's clock and goroutines.
+// real uses the machine's clock and goroutines.
 type real struct{}
 
 func (real) start(_ int, f func()) (wait func()) {
@@ -94,7 +100,7 @@ func overTCP(t testing.TB, seed uint64, acts []act) []string {
 	return within(t, seed, c, s, acts)
 }
 
-// within runs a script on the machine's clock, and fails if it hangs.
+// within runs a script on the machine's clock. If the script hangs, within fails the test.
 func within(t testing.TB, seed uint64, c, s net.Conn, acts []act) (log []string) {
 	t.Helper()
 	done := make(chan []string, 1)
@@ -115,7 +121,8 @@ func within(t testing.TB, seed uint64, c, s net.Conn, acts []act) (log []string)
 	return nil
 }
 
-// simulatedGround is processes of the simulator: each runs what begins at its end of the connection.
+// simulatedGround runs a script on processes of the simulator. Each process runs the functions
+// that start at its end of the connection.
 type simulatedGround struct {
 	p    [2]*sim.Process
 	jobs [2][]func()
@@ -138,7 +145,7 @@ func (g *simulatedGround) sleep(side int, d time.Duration) {
 }
 func (g *simulatedGround) now() time.Time { return g.p[0].Runtime().Now() }
 
-// serve runs what is begun at one end, until the script is over.
+// serve runs the functions that start at one end, until the script is over.
 func (g *simulatedGround) serve(side int) {
 	p := g.p[side]
 	for !g.over {
@@ -219,7 +226,7 @@ func TestStreamsReturnWhatTCPReturns(t *testing.T) {
 	}
 }
 
-// firstDifference is a script up to the first outcome that differs from what TCP has returned.
+// firstDifference returns a script up to the first outcome that differs from TCP's outcome.
 func firstDifference(got, want []string) string {
 	for i := range want {
 		if i == len(got) || got[i] != want[i] {
@@ -233,7 +240,7 @@ func firstDifference(got, want []string) string {
 	return ""
 }
 
-// words is an error in the words that programs look for.
+// words describes an error by the errors that programs look for.
 func words(err error) string {
 	for _, known := range []error{net.ErrClosed, os.ErrDeadlineExceeded, syscall.EPIPE, syscall.ECONNRESET, syscall.ECONNREFUSED, syscall.ENOTCONN, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, known) {
@@ -243,7 +250,7 @@ func words(err error) string {
 	return fmt.Sprint(err)
 }
 
-// shape is the words of an error, and what type assertions find in it. c may be nil.
+// shape describes an error by its words and by the results of type assertions. c may be nil.
 func shape(c net.Conn, err error) string {
 	if err == nil || err == io.EOF {
 		return fmt.Sprint(err)
@@ -253,7 +260,8 @@ func shape(c net.Conn, err error) string {
 	if !ok {
 		return fmt.Sprintf("%T: %v, which is no net.Error", err, err)
 	}
-	of := fmt.Sprintf("%s, timeout %v, temporary %v", words(err), e.Timeout(), e.(interface{ Temporary() bool }).Temporary()) // which programs still ask
+	// Some programs still call Temporary.
+	of := fmt.Sprintf("%s, timeout %v, temporary %v", words(err), e.Timeout(), e.(interface{ Temporary() bool }).Temporary())
 	o, ok := err.(*net.OpError)
 	if !ok {
 		return of
@@ -264,7 +272,7 @@ func shape(c net.Conn, err error) string {
 	return fmt.Sprintf("%s, %s from %s to %s", of, o.Op, which(c, o.Source), which(c, o.Addr))
 }
 
-// which is which end of a connection an address is.
+// which says to which end of a connection an address belongs.
 func which(c net.Conn, a net.Addr) string {
 	switch {
 	case a == nil:

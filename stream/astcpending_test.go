@@ -23,7 +23,7 @@ func (w *writer) closeWrite(side int) {
 	})
 }
 
-// takeAll reads all that waits.
+// takeAll reads all bytes that wait.
 func (w *writer) takeAll(side int) {
 	if n := w.waits[side]; n > 0 {
 		w.waits[side] = 0
@@ -38,7 +38,7 @@ func (w *writer) close(side int) {
 	w.add("Close", side, func(r *player) string { return shape(r.c[side], r.c[side].Close()) })
 }
 
-// closeUnread closes an end with a byte unread that it certainly has.
+// closeUnread closes an end that certainly has an unread byte.
 func (w *writer) closeUnread(side int) {
 	peer := 1 - side
 	if !w.flows(peer) {
@@ -54,7 +54,8 @@ func (w *writer) closeUnread(side int) {
 	})
 }
 
-// resets has an end be reset by its peer. What waits to be read there comes as far as it has left the peer.
+// resets makes the peer reset an end. Bytes that wait to be read there arrive only if they have
+// left the peer.
 func (w *writer) resets(side int) {
 	w.reset[side] = true
 	if w.waits[side] > 0 {
@@ -68,7 +69,7 @@ func (w *writer) abort(side int) {
 	w.add("abort", side, func(r *player) string { abort(r.c[side]); return "" })
 }
 
-// ending has a call wait, which the end of one side ends.
+// ending starts a call that waits. The end of one side ends the call.
 func (w *writer) ending(side int) {
 	peer := 1 - side
 	d := w.brief()
@@ -147,7 +148,7 @@ func (w *writer) endsRead(side int, d time.Duration) {
 	}
 }
 
-// storm has both ends write and read all the time, until one is closed.
+// storm makes both ends write and read all the time, until one is closed.
 func (w *writer) storm(side int) {
 	peer := 1 - side
 	if !w.flows(side) || !w.flows(peer) {
@@ -171,7 +172,8 @@ func (w *writer) storm(side int) {
 		for _, wait := range waits {
 			wait()
 		}
-		over := reads[peer] == io.EOF || errors.Is(reads[peer], syscall.ECONNRESET) // whether all was read at the moment of the Close
+		// over reports whether all was read when Close was called.
+		over := reads[peer] == io.EOF || errors.Is(reads[peer], syscall.ECONNRESET)
 		r.on(peer, func() { r.c[peer].Close() })
 		return fmt.Sprintf("%s; %s; %s, %v", shape(r.c[side], reads[side]), shape(r.c[side], writes[side]), broken(writes[peer]), over)
 	})

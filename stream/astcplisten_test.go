@@ -12,13 +12,13 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// network is how connections come about.
+// network says how connections are made.
 type network struct {
-	listen func(address string) (net.Listener, error) // "": at one of its own
+	listen func(address string) (net.Listener, error) // "": the listener chooses its address
 	dial   func(ctx context.Context, address string) (net.Conn, error)
 }
 
-// A listener, and a dial of its address, return over streams what they return over TCP.
+// A listener and a dial of its address must return the same over streams as over TCP.
 func TestListenersReturnWhatThoseOfTCPReturn(t *testing.T) {
 	a, b := pair(t, weft.Config{Link: weft.UDP("127.0.0.1:0")})
 	want := listens(t, network{
@@ -129,7 +129,7 @@ func listens(t *testing.T, on network) (log []string) {
 	return log
 }
 
-// toListener is the shape of an error of what has no connection.
+// toListener returns the shape of an error of a listener or a dial, which has no connection.
 func toListener(at net.Addr, err error) string {
 	of, ok := err.(*net.OpError)
 	if !ok || of.Net != at.Network() {

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// act is one step of a script: a call, or a few that belong together.
+// act is one step of a script: a call, or a few related calls.
 type act struct {
 	name string
-	do   func(r *player) string // what came of it
+	do   func(r *player) string // returns the outcome
 }
 
 // player runs a script.
@@ -22,10 +22,11 @@ type player struct {
 	wrote, read [2]int // bytes that an end has written, and has read
 }
 
-// on runs f where an end of the connection is.
+// on runs f at an end of the connection.
 func (r *player) on(side int, f func()) { r.start(side, f)() }
 
-// letters are what both ends write, over and over, each from a place of its own. Their number is prime, so that no length divides it.
+// letters are the bytes that both ends write repeatedly, each end from another offset. Their
+// number is prime, so no length divides it.
 var letters = func() []byte {
 	b := make([]byte, 65_537)
 	for i := range b {
@@ -34,17 +35,17 @@ var letters = func() []byte {
 	return b
 }()
 
-// from is the letters from an offset of what one end writes.
+// from returns the letters that one end writes from an offset on.
 func from(side, at int) []byte { return letters[(at+side*1000)%len(letters):] }
 
-// write writes n bytes more.
+// write writes the next n bytes.
 func (r *player) write(side, n int) (int, error) {
 	n, err := r.c[side].Write(r.next(side, n))
 	r.wrote[side] += n
 	return n, err
 }
 
-// next is the n bytes that one end writes next.
+// next returns the next n bytes that one end writes.
 func (r *player) next(side, n int) []byte {
 	b := make([]byte, n)
 	for k := 0; k < n; {
@@ -53,7 +54,7 @@ func (r *player) next(side, n int) []byte {
 	return b
 }
 
-// took checks bytes that one end has read.
+// took checks the bytes that one end has read.
 func (r *player) took(side int, b []byte) (wrong string) {
 	for len(b) > 0 {
 		want := from(1-side, r.read[side])
@@ -67,7 +68,7 @@ func (r *player) took(side int, b []byte) (wrong string) {
 	return wrong
 }
 
-// readFull reads n bytes, at most chunk at a time.
+// readFull reads n bytes, at most chunk bytes in one Read.
 func (r *player) readFull(side, n, chunk int) string {
 	b, got, wrong := make([]byte, chunk), 0, ""
 	for got < n {
@@ -83,7 +84,7 @@ func (r *player) readFull(side, n, chunk int) string {
 	return fmt.Sprintf("%d%s", got, wrong)
 }
 
-// readOut reads up to an error.
+// readOut reads until an error.
 func (r *player) readOut(side, chunk int) (n int, err error) {
 	b := make([]byte, chunk)
 	for {
@@ -97,10 +98,10 @@ func (r *player) readOut(side, chunk int) (n int, err error) {
 	}
 }
 
-// one is the outcome of a call that returns a number and an error.
+// one formats the outcome of a call that returns a number and an error.
 func one(c net.Conn, n int, err error) string { return fmt.Sprintf("%d, %s", n, shape(c, err)) }
 
-// broken is the outcome of a Write to a peer that reads no more, which must fail.
+// broken formats the outcome of a Write to a peer that reads no more. That Write must fail.
 func broken(err error) string {
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
 		return "broken"
@@ -108,7 +109,7 @@ func broken(err error) string {
 	return words(err)
 }
 
-// breaks writes until that fails.
+// breaks writes until a Write fails.
 func (r *player) breaks(side int) string {
 	for range 10_000 {
 		if _, err := r.c[side].Write([]byte{0}); err != nil {

@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// writer is what an end of a script may do, as far as its outcome follows from the script.
+// writer draws a script. It knows the state of each end as far as the script determines it.
 type writer struct {
 	rng   *rand.Rand
 	acts  []act
-	waits [2]int  // bytes that wait to be read by an end
+	waits [2]int  // bytes that wait to be read at an end
 	ended [2]bool // an end has ended its direction
 	shut  [2]bool // an end is closed
-	reset [2]bool // its peer has reset it
-	told  [2]bool // a call may have been told of that
-	lossy [2]bool // what was on its way then may be lost
+	reset [2]bool // the peer has reset the end
+	told  [2]bool // a call may have reported the reset
+	lossy [2]bool // bytes in flight at the reset may be lost
 }
 
 // drawScript draws a script.
@@ -43,24 +43,24 @@ func (w *writer) add(name string, side int, do func(r *player) string) {
 	})
 }
 
-// addBoth adds an act in which both ends have a part, beside each other.
+// addBoth adds an act in which both ends take part concurrently.
 func (w *writer) addBoth(name string, side int, do func(r *player) string) {
 	w.acts = append(w.acts, act{fmt.Sprintf("%d %s", side, name), do})
 }
 
 func (w *writer) brief() time.Duration { return time.Duration(w.rng.IntN(1500)) * time.Microsecond }
 
-// chunk is the length of a buffer to read into.
+// chunk returns the length of a buffer for a Read.
 func (w *writer) chunk() int {
 	return []int{1 + w.rng.IntN(7), 100 + w.rng.IntN(900), 4096, 32 << 10, 1 << 20}[w.rng.IntN(5)]
 }
 
-// length is that of a Write.
+// length returns the length of a Write.
 func (w *writer) length() int {
 	return []int{0, 1, w.rng.IntN(2000), 2030 + w.rng.IntN(40), 16360 + w.rng.IntN(40), w.rng.IntN(100_000)}[w.rng.IntN(6)]
 }
 
-// step adds one act of an end, or none if what is drawn says nothing.
+// step adds one act of an end. It adds none if the drawn act would show nothing.
 func (w *writer) step(side int) {
 	peer := 1 - side
 	if w.shut[side] {
@@ -103,7 +103,7 @@ func (w *writer) step(side int) {
 	}
 }
 
-// flows reports whether what an end writes comes to a peer that may read it.
+// flows reports whether bytes that an end writes reach a peer that may read them.
 func (w *writer) flows(side int) bool {
 	return !w.ended[side] && !w.shut[side] && !w.shut[1-side] && !w.reset[side]
 }
@@ -127,7 +127,7 @@ func (w *writer) write(side int) {
 	w.add(fmt.Sprintf("Write of %d", n), side, func(r *player) string { n, err := r.write(side, n); return one(r.c[side], n, err) })
 }
 
-// readSome reads what must come, or the end.
+// readSome reads bytes that must arrive, or the end.
 func (w *writer) readSome(side int) {
 	chunk := w.chunk()
 	if w.waits[side] == 0 {
@@ -142,7 +142,7 @@ func (w *writer) readSome(side int) {
 	w.add(fmt.Sprintf("reads %d by %d", n, chunk), side, func(r *player) string { return r.readFull(side, n, chunk) })
 }
 
-// readEnd reads behind the last byte of a peer that has ended, one way or another.
+// readEnd reads after the last byte of a peer that has ended in any way.
 func (w *writer) readEnd(side, chunk int) {
 	switch peer := 1 - side; {
 	case w.reset[side] && !w.ended[peer]:
@@ -169,7 +169,7 @@ func (w *writer) readEnd(side, chunk int) {
 	}
 }
 
-// closedCall is a call of an end that is closed.
+// closedCall calls a method of a closed end.
 func (w *writer) closedCall(side int) {
 	calls := []struct {
 		name string
@@ -189,7 +189,7 @@ func (w *writer) closedCall(side int) {
 	w.add(k.name+" behind Close", side, func(r *player) string { n, err := k.call(r.c[side]); return one(r.c[side], n, err) })
 }
 
-// late calls with a deadline that has passed.
+// late calls a method after its deadline has passed.
 func (w *writer) late(side int) {
 	n, before := []int{0, 10, 100_000}[w.rng.IntN(3)], time.Duration(w.rng.IntN(2))*time.Hour
 	at := func(r *player) time.Time {
@@ -217,7 +217,7 @@ func (w *writer) late(side int) {
 	})
 }
 
-// readWaits has a Read wait, which something ends behind which the connection goes on.
+// readWaits starts a Read that waits. Something then ends the Read, and the connection goes on.
 func (w *writer) readWaits(side int) {
 	peer := 1 - side
 	if w.waits[side] > 0 || w.ended[peer] || w.shut[peer] {
@@ -266,10 +266,10 @@ func (w *writer) readWaits(side int) {
 	}
 }
 
-// much is more than any connection takes whose peer does not read.
+// much is more than any connection takes from a writer if the peer does not read.
 const much = 16 << 20
 
-// fill has a Write wait for room. Then the peer reads, or a deadline passes.
+// fill starts a Write that waits for room. Then the peer reads, or a deadline passes.
 func (w *writer) fill(side int) {
 	peer := 1 - side
 	if !w.flows(side) {
@@ -317,7 +317,7 @@ func (w *writer) fill(side int) {
 	}
 }
 
-// deadlines sets some that never come.
+// deadlines sets some deadlines that never pass.
 func (w *writer) deadlines(side int) {
 	far := []time.Time{time.Unix(1<<33, 0), time.Unix(1<<40, 0), time.Unix(1<<55, 0), {}}[w.rng.IntN(4)]
 	w.add(fmt.Sprintf("SetDeadline %v", far.Unix()), side, func(r *player) string { return shape(r.c[side], r.c[side].SetDeadline(far)) })
@@ -338,7 +338,7 @@ func (w *writer) copyIn(side int) {
 	})
 }
 
-// addresses looks at the ends' names, which stay those of a closed end.
+// addresses compares the addresses of the ends. A closed end keeps its addresses.
 func (w *writer) addresses(side int) {
 	w.add("addresses", side, func(r *player) string {
 		c, p := r.c[side], r.c[1-side]
@@ -346,7 +346,7 @@ func (w *writer) addresses(side int) {
 	})
 }
 
-// last ends a script: an end reads what there is, and is closed.
+// last ends a script: an end reads all remaining bytes, and is closed.
 func (w *writer) last(side int) {
 	if w.shut[side] {
 		return

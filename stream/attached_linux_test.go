@@ -18,7 +18,7 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// attached is two processes, each at a daemon of its own.
+// attached returns two processes, each at a daemon of its own.
 func attached(t testing.TB) (a, b *weft.Process) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -70,7 +70,8 @@ func TestStreamsOfProcessesOfADaemon(t *testing.T) {
 	})
 }
 
-// A process of a daemon has so many receives at a time. A Listen that finds all of them under way says that, and of no connection.
+// With a daemon, a process has a limited number of receives. If all of them are in flight, the
+// error of Listen must say so, and must not name a connection.
 func TestAListenWithoutAReceiveToSpareSaysSo(t *testing.T) {
 	a, _ := attached(t)
 	for {

@@ -7,7 +7,8 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// Clients that come at once are not refused because the goroutine that accepts them has had no turn yet.
+// Clients that dial at the same time are not refused just because the accepting goroutine has not
+// run yet.
 func TestManyClientsAtOnceAreNotRefused(t *testing.T) {
 	const many = 1000
 	a, b := pair(t, weft.Config{})

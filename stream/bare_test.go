@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// The peer of a bare stream, its number of the stream, and the room that it gives.
+// The peer of a bare stream, the peer's number of the stream, and the room that the peer gives.
 var (
 	barePeer = weft.Address{NIC: 9, Slot: 3, Generation: 5}
 	bareName = weft.Name{App: "peer"}
@@ -20,7 +20,8 @@ const (
 	bareWindow = 1000
 )
 
-// bareHost returns a host without goroutines and without a port. Its context has ended, so no call waits.
+// bareHost returns a host without goroutines and without a port. Its context is done, so no call
+// waits.
 func bareHost(t *testing.T) *host {
 	t.Helper()
 	p, _ := onSwitch(t)
@@ -62,7 +63,7 @@ func (c *Conn) allDue() (kinds []kind) {
 	}
 }
 
-// message returns the bytes of a message, as a peer sends it.
+// bytes returns the bytes of a message, as a peer sends them.
 func (m *message) bytes() []byte {
 	switch m.kind {
 	case kindReset:
@@ -75,5 +76,5 @@ func (m *message) bytes() []byte {
 	return append(head(new([headBytes]byte), m.sender, m.offset), m.rest...)
 }
 
-// isOr reports whether err is the error want, or none if want is nil.
+// isOr reports whether err is the error want. If want is nil, it reports whether err is nil.
 func isOr(err, want error) bool { return errors.Is(err, want) && (want != nil || err == nil) }

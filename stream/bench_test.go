@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// ends is the two ends of a connection: a stream over UDP, or TCP.
+// ends returns the two ends of a connection: a stream over UDP, or TCP.
 func ends(b *testing.B, over string) (c, s net.Conn) {
 	b.Helper()
 	var err error
@@ -49,7 +49,7 @@ func ends(b *testing.B, over string) (c, s net.Conn) {
 
 var carriers = []struct{ name, listen string }{{"stream-udp", "127.0.0.1:0"}, {"stream-shm", "shm:"}, {"tcp", "tcp"}}
 
-// BenchmarkEcho is 64 bytes there and back.
+// BenchmarkEcho measures the round trip of 64 bytes.
 func BenchmarkEcho(b *testing.B) {
 	for _, on := range carriers {
 		b.Run(on.name, func(b *testing.B) {
@@ -90,7 +90,7 @@ func BenchmarkEcho(b *testing.B) {
 	})
 }
 
-// BenchmarkWrite is writes one way.
+// BenchmarkWrite measures writes in one direction.
 func BenchmarkWrite(b *testing.B) {
 	for _, size := range []int{64, 4 << 10, 1 << 20} {
 		for _, on := range carriers {

@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Buffers have their bounds, and a value at or below 0 is refused and changes nothing.
+// Buffers have bounds. A value at or below 0 is refused and changes nothing.
 func TestBuffersHaveTheirBounds(t *testing.T) {
 	s := bareHost(t).bare()
 	for _, c := range []struct{ bytes, read, write int }{
@@ -32,7 +32,8 @@ func TestBuffersHaveTheirBounds(t *testing.T) {
 	}
 }
 
-// A peer gets more room when half of the buffer is free, and not before. It gets none after its end, and never loses any.
+// A peer gets more room when half of the buffer is free, and not before. It gets no room after
+// its end, and never loses room.
 func TestAPeerGetsRoomWhenHalfOfTheBufferIsFree(t *testing.T) {
 	s := bareHost(t).bare()
 	const most = 8 << 10
@@ -57,7 +58,7 @@ func TestAPeerGetsRoomWhenHalfOfTheBufferIsFree(t *testing.T) {
 	}
 }
 
-// Bytes are joined up to the bound, and not without a sender.
+// Bytes are joined up to the bound, and only if a sender runs.
 func TestJoinedBytesAreBounded(t *testing.T) {
 	s := bareHost(t).bare()
 	if n := s.join(make([]byte, 10)); n != 0 || len(s.joined) != 0 {
@@ -75,7 +76,7 @@ func TestJoinedBytesAreBounded(t *testing.T) {
 	}
 }
 
-// A message of joined bytes is as long as the room of the peer. The rest waits, in order.
+// A message of joined bytes is as long as the peer's room. The rest waits, in order.
 func TestJoinedBytesLeaveAsTheRoomAllows(t *testing.T) {
 	s := bareHost(t).bare()
 	s.told = true
@@ -98,7 +99,8 @@ func TestJoinedBytesLeaveAsTheRoomAllows(t *testing.T) {
 	}
 }
 
-// At most pipeline messages are in flight, with at most the bound of bytes. A single message may have any length.
+// At most pipeline messages are in flight, and their bytes stay within the bound. A single
+// message may have any length.
 func TestFlightsAreBounded(t *testing.T) {
 	s := bareHost(t).bare()
 	s.bound = 1000
@@ -120,7 +122,8 @@ func TestFlightsAreBounded(t *testing.T) {
 	}
 }
 
-// What ends draining: no bytes, a failure or the end of the process. The end of the stream is then told, once.
+// Draining ends when there are no bytes, after a failure, or with the process. The sender then
+// reports the end of the stream, once.
 func TestTheSenderOfJoinedBytesTellsTheEnd(t *testing.T) {
 	h := bareHost(t)
 	h.ctx = t.Context()
@@ -148,7 +151,7 @@ func TestTheSenderOfJoinedBytesTellsTheEnd(t *testing.T) {
 	}
 }
 
-// What is told of the end while a Write or a sender still has bytes: nothing yet.
+// While a Write or a sender still has bytes, a state reports no end.
 func TestAStateTellsOfTheEndWhenAllBytesHaveLeft(t *testing.T) {
 	h := bareHost(t)
 	for what, c := range map[string]struct {
@@ -172,7 +175,8 @@ func TestAStateTellsOfTheEndWhenAllBytesHaveLeft(t *testing.T) {
 	}
 }
 
-// After a Write that ends late, the end that waited for it is told, once, and a failure ends the stream.
+// After a Write that ends late, the end that waited for the Write is reported once. A failure
+// ends the stream.
 func TestTheEndThatWaitsForAWriteIsTold(t *testing.T) {
 	h := bareHost(t)
 	for what, c := range map[string]struct {
@@ -209,7 +213,8 @@ func TestTheEndThatWaitsForAWriteIsTold(t *testing.T) {
 	}
 }
 
-// A lifted byte counts against the room of the peer until the writer has taken it. A deadline or Close leaves the bytes in the stream.
+// A lifted byte counts against the peer's room until the writer has taken the byte. A deadline or
+// Close leaves the bytes in the stream.
 func TestBytesAreLiftedOnlyFromAnOpenStreamInTime(t *testing.T) {
 	h := bareHost(t)
 	h.ctx = t.Context()
@@ -259,7 +264,7 @@ type writes int
 
 func (n writes) Write([]byte) (int, error) { return int(n), nil }
 
-// A peer that waits for room learns of it also if this end cannot send the message at once.
+// A peer that waits for room learns of the room even if this end cannot send the message at once.
 func TestRoomThatCannotBeToldAtOnceIsOwed(t *testing.T) {
 	for what, c := range map[string]struct {
 		set func(s *Conn)
@@ -268,7 +273,8 @@ func TestRoomThatCannotBeToldAtOnceIsOwed(t *testing.T) {
 		"the peer does not know the stream": {func(s *Conn) { s.untold = true }, []kind{kindWindow}},
 		"an earlier message is in flight": {func(s *Conn) {
 			s.untold, s.told, s.telling = true, true, &telling{on: true}
-			if err := s.h.p.StartRecv(&s.telling.op, weft.AnyProcess, 12345, nil); err != nil { // an operation in flight
+			// The operation is in flight from now on.
+			if err := s.h.p.StartRecv(&s.telling.op, weft.AnyProcess, 12345, nil); err != nil {
 				t.Error(err)
 			}
 		}, []kind{kindWindow}},

@@ -11,10 +11,10 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// bufferSizes are those that streams are tried with; 0: the buffer is not set.
+// bufferSizes are the sizes that the tests try. 0 means that the buffer is not set.
 var bufferSizes = []int{0, 1, 4 << 10, 64 << 10, 256 << 10, 512 << 10, 16 << 20}
 
-// setBuffers sets those that are not 0.
+// setBuffers sets the buffers whose size is not 0.
 func setBuffers(c *stream.Conn, write, read int) {
 	if write > 0 {
 		_ = c.SetWriteBuffer(write)
@@ -24,7 +24,7 @@ func setBuffers(c *stream.Conn, write, read int) {
 	}
 }
 
-// Whatever buffers the ends of a stream have, what is written comes whole.
+// For all buffer sizes of the ends, all written bytes arrive.
 func TestStreamsComeWholeWithBuffersOfAnySize(t *testing.T) {
 	const all = 3<<20 + 5
 	for _, write := range bufferSizes {
@@ -63,7 +63,7 @@ func TestStreamsComeWholeWithBuffersOfAnySize(t *testing.T) {
 				if err := c.CloseWrite(); err != nil {
 					return err
 				}
-				_, _ = c.Read(make([]byte, 1)) // until the peer has all
+				_, _ = c.Read(make([]byte, 1)) // until the peer has all bytes
 				sleep(p, time.Second)
 				return nil
 			})
@@ -74,7 +74,7 @@ func TestStreamsComeWholeWithBuffersOfAnySize(t *testing.T) {
 	}
 }
 
-// Over a bad network, with buffers that change, too.
+// All bytes arrive over a bad network even if the buffers change.
 func TestStreamsWhoseBuffersChangeComeWholeOverABadNetwork(t *testing.T) {
 	for seed := range uint64(seeds(t, 16)) {
 		cfg := sim.Config{Faults: sim.Faults{Loss: 0.02, Reorder: 0.05}}

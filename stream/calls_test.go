@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// What a Read and a Write of one byte return at once, in each state of a stream: the first reason in the order of TCP.
+// For each state of a stream, these are the immediate results of a Read and a Write of one byte.
+// If several reasons apply, the call returns the first one in TCP's order.
 func TestACallReturnsTheFirstReason(t *testing.T) {
 	h := bareHost(t)
 	h.ctx = t.Context()
@@ -56,7 +57,8 @@ func TestACallReturnsTheFirstReason(t *testing.T) {
 	}
 }
 
-// A Write has the room that the peer gives. While a sender has bytes, the Write joins them.
+// A Write uses the room that the peer gives. While a sender has bytes, the Write adds its bytes
+// to them.
 func TestAWriteHasTheRoomOfItsPeer(t *testing.T) {
 	h := bareHost(t)
 	h.ctx = t.Context()
@@ -88,7 +90,7 @@ func TestAWriteHasTheRoomOfItsPeer(t *testing.T) {
 	}
 }
 
-// The kind of a failure is that of TCP, and its cause stays visible.
+// A failure has TCP's error, and its cause stays visible.
 func TestAFailureHasTheKindOfTCP(t *testing.T) {
 	s := bareHost(t).bare()
 	for _, err := range []error{nil, io.EOF} {
@@ -103,7 +105,7 @@ func TestAFailureHasTheKindOfTCP(t *testing.T) {
 	}
 }
 
-// The ends of flights are taken in order, with their bytes and their memory. A send that has failed fails the stream.
+// Flights end in order, with their bytes and their memory. A failed send fails the stream.
 func TestMemoryOfFlightsIsKeptForTheNext(t *testing.T) {
 	s := bareHost(t).bare()
 	for i := range pipeline {

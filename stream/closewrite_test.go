@@ -13,7 +13,8 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// CloseWrite does not wait behind a Write for which the peer has no room: that ends with EPIPE, and the peer reads what it has taken, and the end.
+// CloseWrite does not wait for a Write for which the peer has no room. That Write ends with
+// EPIPE. The peer reads the bytes that the Write took, and then the end.
 func TestCloseWriteEndsAWriteThatWaits(t *testing.T) {
 	for seed := range uint64(seeds(t, 24)) {
 		for _, size := range []int{1 << 10, 20 << 10, 8 << 20} {
@@ -28,7 +29,7 @@ func TestCloseWriteEndsAWriteThatWaits(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				for !began { // the Write waits for this end to read
+				for !began { // the Write waits until this end reads
 					sleep(p, time.Duration(1+p.Rand().IntN(10_000))*time.Microsecond)
 				}
 				_ = c.SetDeadline(p.Runtime().Now().Add(patient))

@@ -40,7 +40,7 @@ type Conn struct {
 	duties     duty         // messages to send to the peer
 	owed       bool         // the stream is in host.owing or in a lane
 	behind     bool         // the stream waits in its lane behind other messages
-	left       *weft.Gate   // opened when owed becomes false or behind becomes true; nil unless leave waits
+	left       *weft.Gate   // opens if owed becomes false or behind true; nil unless leave waits
 	last       *weft.Op     // the send that told the peer of the end; nil if it is done
 	told       bool         // the peer learns of the stream before it gets any later message
 
@@ -82,10 +82,10 @@ type Conn struct {
 	closed             time.Time          // the time of Close
 
 	// For keepAlive, which sets the times once a second from the flags.
-	heard, learned, asked time.Time // times of the last message, the last state and the last request for a state
-	questioned, vouched   bool      // since asked: the peer's NIC was questioned, and it said that the peer lives
-	stirred, stated       bool      // a message arrived, or a state arrived, since keepAlive last ran
-	doubted               time.Time // time of the event that reported the peer's end; zero if the peer answered since
+	heard, learned, asked time.Time // times of the last message, state and request for a state
+	questioned, vouched   bool      // since asked: its NIC was questioned, and vouched for it
+	stirred, stated       bool      // a message or a state arrived since keepAlive last ran
+	doubted               time.Time // when an event reported its end; zero if it answered since
 	heardSum              uint32    // number of messages received
 }
 
@@ -114,9 +114,13 @@ const (
 
 // newConn returns a stream in the phase dialling.
 func newConn(h *host, number uint32, local, remote Addr, cfg config) *Conn {
-	c := &Conn{h: h, number: number, local: local, remote: remote, cfg: cfg, buffer: readBuffer, granted: readBuffer, flying: flyingBytes, heard: h.p.Runtime().Now()}
+	c := &Conn{
+		h: h, number: number, local: local, remote: remote, cfg: cfg, buffer: readBuffer, granted: readBuffer,
+		flying: flyingBytes, heard: h.p.Runtime().Now(),
+	}
 	c.learned = c.heard
-	c.reading, c.writing, c.readable, c.writable = h.p.Runtime().NewGate(), h.p.Runtime().NewGate(), h.p.Runtime().NewGate(), h.p.Runtime().NewGate()
+	c.reading, c.writing, c.readable, c.writable = h.p.Runtime().NewGate(), h.p.Runtime().NewGate(),
+		h.p.Runtime().NewGate(), h.p.Runtime().NewGate()
 	c.reading.Open()
 	c.writing.Open()
 	return c

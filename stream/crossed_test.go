@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// Bytes of the peer may come just when a stream is closed, whose number stands for nothing from then on. The peer is told of the end first, also where both
-// messages are sent in one go, and so reads to the end.
+// Bytes of the peer may arrive just as a stream is closed. From then on the stream's number is
+// unknown here. The peer must learn of the end before it gets the refusal, even if both messages
+// are sent together. So the peer reads to the end.
 func TestTheEndOfAStreamIsToldBeforeBytesThatCrossItAreRefused(t *testing.T) {
 	server, client := onSwitch(t)
 	c, s := dialled(t, server, client, "crossed")

@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// Behind Close a deadline fails with one error, of package net's type, and in one line.
+// After Close, setting a deadline fails with one error of package net's type, in one line.
 func TestADeadlineBehindCloseFailsAsOfTCP(t *testing.T) {
 	a, b := pair(t, weft.Config{})
 	l, err := stream.Listen(a, "x")
@@ -32,7 +32,8 @@ func TestADeadlineBehindCloseFailsAsOfTCP(t *testing.T) {
 	}
 }
 
-// A deadline that has passed fails each call that could wait, also one that would fail in another way, and none of nothing to read.
+// If a deadline has passed, each call that could wait fails with it, even if the call would also
+// fail for another reason. A Read into an empty buffer does not fail.
 func TestADeadlineThatHasPassedComesFirstAsOfTCP(t *testing.T) {
 	a, b := pair(t, weft.Config{})
 	l, err := stream.Listen(a, "x")

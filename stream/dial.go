@@ -47,16 +47,17 @@ type Dialer struct {
 	// last report is lost, the stream waits forever.
 	KeepAlive time.Duration
 
-	// Requested, if it is not nil, is called when the NIC has the request of a Dial, or when the Dial
-	// ends without one. If another Dial of the process to the same service starts after this call,
-	// the listener accepts its stream later, provided that neither Dial is repeated because the NICs
-	// lost each other. Requested may be called more than once.
+	// Requested, if it is not nil, is called when the NIC has the request of a Dial, or when the
+	// Dial ends without one. If another Dial of the process to the same service starts after this
+	// call, the listener accepts its stream later, provided that neither Dial is repeated because
+	// the NICs lost each other. Requested may be called more than once.
 	Requested func()
 
-	// Patience is the longest time for which a stream waits for a silent peer whose NIC says that the
-	// peer's process lives. It starts with the last message of the peer. 0 means DefaultPatience. If
-	// Patience is negative, the stream does not ask the NIC, and fails like a stream to a silent
-	// host. A NIC that lies can make the stream wait no longer than Patience and twice KeepAlive.
+	// Patience is the longest time for which a stream waits for a silent peer whose NIC says that
+	// the peer's process lives. It starts with the last message of the peer. 0 means
+	// DefaultPatience. If Patience is negative, the stream does not ask the NIC, and fails like a
+	// stream to a silent host. A NIC that lies can make the stream wait no longer than Patience and
+	// twice KeepAlive.
 	Patience time.Duration
 }
 
@@ -175,9 +176,11 @@ func (c *Conn) ask(ctx context.Context, requested func()) error {
 			return because(syscall.ECONNREFUSED, refusedNoListener)
 		case errors.Is(err, weft.ErrClosed), errors.Is(err, weft.ErrNICGone):
 			return failure(err)
-		case errors.Is(err, weft.ErrUnreachable) && lost == nil: // perhaps the session ended, and the next session begins
+		// Perhaps the session ended, and the next session begins.
+		case errors.Is(err, weft.ErrUnreachable) && lost == nil:
 			lost = err
-		case lost != nil && (errors.Is(err, weft.ErrUnreachable) || errors.Is(err, weft.ErrNameUnknown)) && ctx.Err() == nil:
+		case lost != nil && (errors.Is(err, weft.ErrUnreachable) || errors.Is(err, weft.ErrNameUnknown)) &&
+			ctx.Err() == nil:
 			// The NIC forgot the names of the lost NIC.
 			return because(syscall.EHOSTUNREACH, lost)
 		case err != nil && ctx.Err() == nil:

@@ -13,14 +13,15 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// A peer that has been closed knows of the stream no more, and says so to whatever asks or writes. It has ended in order nevertheless: what it has
-// written is read to its end, however late, and Writes fail with EPIPE.
+// A closed peer does not know the stream any more, and answers so to each question and each
+// message. Nevertheless the stream has ended in order: its bytes can be read to the end, however
+// late, and Writes fail with EPIPE.
 func TestAStreamIsReadToItsEndLongAfterItsPeerWasClosed(t *testing.T) {
 	const answer = "that was all"
 	for name, late := range map[string]struct {
 		end   func(c *stream.Conn) error
-		then  func(p *sim.Process) // the peer's process, behind that
-		wants error                // of a Write behind it all
+		then  func(p *sim.Process) // runs in the peer's process afterwards
+		wants error                // error of a Write after all that
 	}{
 		"closed":                     {(*stream.Conn).Close, func(p *sim.Process) { sleep(p, time.Hour) }, syscall.EPIPE},
 		"closed with its process":    {(*stream.Conn).Close, func(*sim.Process) {}, syscall.EPIPE},

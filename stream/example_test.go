@@ -50,7 +50,7 @@ func Example() {
 	// Output: server/0:echo answered "hello, stream"
 }
 
-// openTwo opens two processes, each with a NIC of its own, and waits until they know each other.
+// openTwo opens two processes, each with its own NIC, and waits until they know each other.
 func openTwo(ctx context.Context) (server, client *weft.Process) {
 	server, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "server"}})
 	if err != nil {
@@ -99,7 +99,7 @@ func ExampleTransport() {
 	// Output: 200 OK: /greeting of http.0.server.weft
 }
 
-// A Dialer bounds each dial. Its DialContext fits an http.Transport with settings of its own.
+// A Dialer bounds each dial. Its DialContext fits an http.Transport with other settings.
 func ExampleDialer() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

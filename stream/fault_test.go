@@ -16,7 +16,8 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// A host is lost behind which a process listens: a dial says that the host is not reached, and a stream to it that is open fails by a timeout.
+// A host with a listening process is lost. A dial then reports that the host is unreachable, and
+// an open stream to the host fails with a timeout.
 func TestWhatALostHostFailsWithSaysSo(t *testing.T) {
 	f := sim.New(sim.Config{Seed: sim.Seed(1), NICs: 2})
 	f.Serve(0, "a/0", acceptAll)
@@ -47,7 +48,7 @@ func TestWhatALostHostFailsWithSaysSo(t *testing.T) {
 	}
 }
 
-// Programs look for a failure of the kernel's in *os.SyscallError, where package net has it.
+// Programs look for a failure of the kernel in *os.SyscallError, as in package net.
 func TestWhatTheKernelTellsOverTCPIsAFailureOfASystemCall(t *testing.T) {
 	a, b := pair(t, weft.Config{})
 	l, err := stream.Listen(a, "x")

@@ -102,7 +102,8 @@ func (c *Conn) next() *flight {
 // start sends the bytes in the memory of f, which next returned, and returns their number. n is 0
 // if the process can start no more operations now.
 func (c *Conn) start(f *flight) (n int, err error) {
-	err = c.h.port.Peer(c.remote.Process).StartSend(&f.op, tagOf(kindData, c.peerNumber), head(&f.head, c.number, c.sent), f.mem)
+	err = c.h.port.Peer(c.remote.Process).StartSend(&f.op, tagOf(kindData, c.peerNumber),
+		head(&f.head, c.number, c.sent), f.mem)
 	if errors.Is(err, weft.ErrQueueFull) {
 		return 0, nil
 	}
@@ -113,7 +114,9 @@ func (c *Conn) start(f *flight) (n int, err error) {
 	defer c.mu.Unlock()
 	c.ops.begun++
 	c.ops.bytes += len(f.mem)
-	c.sent += uint64(len(f.mem)) // after the start of their message: a later state tells the peer that they were sent
+	// This follows the start of their message, because a later state tells the peer that they
+	// were sent.
+	c.sent += uint64(len(f.mem))
 	return len(f.mem), nil
 }
 

@@ -11,7 +11,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// Two that wait for the first message under way, as drain and a Close may, end that one and not the next.
+// drain and Close may both wait for the first message in flight. Together they end this message
+// and not the next one.
 func TestAMessageThatTwoWaitForEndsOnce(t *testing.T) {
 	for seed := range uint64(20) {
 		f := sim.New(sim.Config{Seed: sim.Seed(seed + 1), NICs: 2})
@@ -62,7 +63,8 @@ func TestAMessageThatTwoWaitForEndsOnce(t *testing.T) {
 	}
 }
 
-// A message of the stream's own memory that has left does not stand in the way of those that the NIC copies, though no Write has looked since.
+// A message from the stream's own memory may have left while no Write has checked it. It must not
+// stop the NIC from copying the next messages.
 func TestTheNICCopiesAgainWhenALongWriteHasLeft(t *testing.T) {
 	server, client := linked(t, weft.Config{Link: weft.UDP("127.0.0.1:0")})
 	c, s := dialled(t, server, client, "again")
@@ -80,7 +82,7 @@ func TestTheNICCopiesAgainWhenALongWriteHasLeft(t *testing.T) {
 	c.mu.Lock()
 	first := c.ops
 	c.mu.Unlock()
-	if first != nil { // else a silent second has passed, and the message has left
+	if first != nil { // otherwise a silent second has passed, and the message has left
 		if _, err := first.at(0).op.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -89,11 +91,12 @@ func TestTheNICCopiesAgainWhenALongWriteHasLeft(t *testing.T) {
 	before := count.of(c)
 	const writes = 20
 	for range writes {
-		time.Sleep(time.Millisecond) // so that they are no row
+		time.Sleep(time.Millisecond) // so the Writes are no row
 		write(4 << 10)
 		count.of(c)
 	}
-	if n := count.of(c) - before; n > writes/2 { // another caller may have the engine just then
+	// Another caller may hold the engine at that moment.
+	if n := count.of(c) - before; n > writes/2 {
 		t.Errorf("%d of %d Writes were copied by the stream; expected that the NIC copies them", n, writes)
 	}
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// A dial asks again when it has no answer, and what it has asked for first may have been accepted, and closed, just then. The second stream that its repeated
-// wish makes has no other end: it fails at once, and not when its peer is asked whether it is there.
+// A dial without an answer repeats its request. The peer may just have accepted and closed a
+// stream for the first request. The repeated request then makes a second stream that has no other
+// end. That stream must fail at once, and not only when keepalive asks its peer.
 func TestAStreamThatARepeatedDialMakesFailsAtOnce(t *testing.T) {
 	server, client := onSwitch(t)
 	l, err := (&ListenConfig{Process: server, KeepAlive: -1}).Listen("x")

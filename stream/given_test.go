@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A sender of joined bytes begins only for a stream that can still send. Bytes that were perhaps sent go again also after Close, which
-// waits for them.
+// A sender of joined bytes starts only if the stream can still send. Bytes that were possibly
+// sent are sent again even after Close, and Close waits for them.
 func TestASenderBeginsOnlyForAStreamThatCanSend(t *testing.T) {
 	for what, c := range map[string]struct {
 		set          func(s *Conn)
@@ -31,7 +31,7 @@ func TestASenderBeginsOnlyForAStreamThatCanSend(t *testing.T) {
 			if n != want || draining != (want > 0) || want > 0 && string(joined) != "bytes" {
 				t.Errorf("%s, way %d: %d bytes are taken, sender %v, and %q waits; expected %d", what, i, n, draining, joined, want)
 			}
-			if draining { // a failure ends the sender, which waits for room
+			if draining { // a failure ends the sender that waits for room
 				s.fail(errBeyond, false)
 				for end := time.Now().Add(time.Minute); s.drains(); time.Sleep(time.Millisecond) {
 					if time.Now().After(end) {
@@ -47,8 +47,8 @@ func TestASenderBeginsOnlyForAStreamThatCanSend(t *testing.T) {
 	}
 }
 
-// While a Write or a sender of joined bytes runs, it tells the end after its last byte. A closed stream stays known until the sender has
-// ended.
+// A Write or a sender of joined bytes reports the end after its last byte. A closed stream stays
+// registered until its sender has ended.
 func TestAnEndDoesNotOvertakeBytes(t *testing.T) {
 	for what, c := range map[string]struct {
 		set   func(s *Conn)

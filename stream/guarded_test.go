@@ -11,8 +11,8 @@ import (
 	"github.com/weftnet/weft/program"
 )
 
-// A program that guards a process judges all that a stream brings it: the short writes, and the long ones that have places in the stream's ring before
-// they have come.
+// A program that guards a process judges all messages of a stream: the short writes, and the long
+// ones, which have a place in the stream's ring before they arrive.
 func TestAFilterStandsBeforeAStream(t *testing.T) { // PANIC-7
 	server, client := onSwitch(t)
 	m, err := pdl.Compile("pass.pdl", []byte("PROGRAM passes: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN IF PACKETLEN = 0 THEN DISPLAY 1; PASS END; END;"))

@@ -15,8 +15,10 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// The NIC tells at once of a process that has ended, and of its own end and new beginning. A Read of a stream to it does not wait for keepalive's times then, also
-// where KeepAlive is negative: it gives what had come, and fails. A stream to another process goes on.
+// The NIC reports at once that a process has ended, that the NIC itself has ended, or that it has
+// restarted. A Read of a stream to such a process does not wait for the keepalive times, even if
+// KeepAlive is negative. It returns the bytes that had arrived, and then fails. A stream to
+// another process goes on.
 func TestAStreamFailsSoonBehindWhatItsPeerSaidBeforeItEnded(t *testing.T) {
 	const soon = 4 * time.Second
 	said := bytes.Repeat([]byte("what it said last "), 500)

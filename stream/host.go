@@ -32,7 +32,7 @@ type host struct {
 	mu        sync.Mutex
 	conns     map[uint32]*Conn      // by their numbers
 	accepted  map[peerKey]*Conn     // the streams that a peer dialled
-	last      uint32                // last number given; the first is random, so peers of an earlier process do not know it
+	last      uint32                // last number given; starts at random, so earlier peers do not know it
 	listeners map[string]*Listener  // by their services
 	questions map[weft.Address]bool // the processes about which a question is in flight
 	err       error                 // why the process can have no streams any more
@@ -92,7 +92,10 @@ func newHost(p *weft.Process) (*host, error) {
 		_ = own.Close()
 		return nil, fmt.Errorf("stream: %w", err)
 	}
-	h := &host{p: p, last: uint32(p.Runtime().Random()), port: own, owes: p.Runtime().NewGate(), conns: map[uint32]*Conn{}, accepted: map[peerKey]*Conn{}, listeners: map[string]*Listener{}, questions: map[weft.Address]bool{}}
+	h := &host{
+		p: p, last: uint32(p.Runtime().Random()), port: own, owes: p.Runtime().NewGate(), conns: map[uint32]*Conn{},
+		accepted: map[peerKey]*Conn{}, listeners: map[string]*Listener{}, questions: map[weft.Address]bool{},
+	}
 	h.ctx, h.stop = context.WithCancel(context.Background())
 	h.pump = pump{h: h, in: in, free: p.Runtime().NewGate()}
 	h.pump.free.Open()
@@ -219,7 +222,8 @@ func (h *host) open(from *weft.Message, m *message) {
 func (h *host) stray(to weft.Name, k kind, number, own uint32, body []byte) {
 	h.owed.Lock()
 	if len(h.strays) < mostStrays {
-		h.strays = append(h.strays, stray{to, tagOf(k, number), append(binary.LittleEndian.AppendUint32(nil, own), body...)})
+		h.strays = append(h.strays, stray{to, tagOf(k, number),
+			append(binary.LittleEndian.AppendUint32(nil, own), body...)})
 	}
 	h.owed.Unlock()
 	h.owes.Open()

@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// The end of a host fails its streams without a word to their peers, wakes each listener, and frees the port and the table of hosts.
+// The end of a host fails its streams without a message to their peers, wakes each listener,
+// frees the port, and removes the host from the table of hosts.
 func TestTheEndOfAHostLeavesNothing(t *testing.T) {
 	for _, c := range []struct{ end, want error }{{weft.ErrClosed, net.ErrClosed}, {weft.ErrNICGone, net.ErrClosed}, {weft.ErrUnreachable, syscall.ECONNRESET}} {
 		h := bareHost(t)
@@ -59,7 +60,8 @@ func TestTheEndOfAHostLeavesNothing(t *testing.T) {
 	}
 }
 
-// A process whose port of streams is used otherwise has no streams. When the port is free, it has.
+// A process cannot use streams while something else uses their port. It can once the port is
+// free.
 func TestAProcessWithoutThePortOfStreamsSaysSo(t *testing.T) {
 	server, client := onSwitch(t)
 	taken, err := client.Port(port)
@@ -79,7 +81,8 @@ func TestAProcessWithoutThePortOfStreamsSaysSo(t *testing.T) {
 	answers(t, c, s)
 }
 
-// Settings at their bounds are allowed, and those beyond are refused before anything is made.
+// Settings at their bounds are allowed. Settings beyond the bounds are refused before anything is
+// created.
 func TestSettingsAreCheckedFirst(t *testing.T) {
 	server, _ := onSwitch(t)
 	for what, lc := range map[string]*ListenConfig{"no process": {}, "a negative backlog": {Process: server, Backlog: -1}} {

@@ -14,7 +14,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// A peer may break the rules in each message. The stream then fails with the cause, tells the peer, and takes nothing more.
+// A peer may break the rules in each message. The stream then fails with the cause, tells the
+// peer, and accepts no more messages.
 func TestAStreamFailsByEachMessageThatBreaksTheRules(t *testing.T) {
 	h := bareHost(t)
 	data := func(at uint64, n int) message { return message{kind: kindData, offset: at, rest: make([]byte, n)} }
@@ -58,7 +59,8 @@ func TestAStreamFailsByEachMessageThatBreaksTheRules(t *testing.T) {
 	}
 }
 
-// At the bounds, and with bytes or states that came before, a stream goes on, and takes each byte once.
+// Values at the bounds, repeated bytes and repeated states do not end a stream. The stream takes
+// each byte once.
 func TestAStreamTakesEachByteOnce(t *testing.T) {
 	s := bareHost(t).bare()
 	all := make([]byte, readBuffer)
@@ -85,7 +87,7 @@ func TestAStreamTakesEachByteOnce(t *testing.T) {
 	}
 	s.takes(message{kind: kindPing, offset: 0, sent: readBuffer, end: endsOwn})
 	s.takes(message{kind: kindFin, offset: readBuffer})
-	s.takes(message{kind: kindData, offset: 7, rest: all[7:20]}) // came before
+	s.takes(message{kind: kindData, offset: 7, rest: all[7:20]}) // arrived before
 	if _, err := s.readNow(got); err != io.EOF || !s.finished || s.unread || !slices.Contains(s.allDue(), kindPong) {
 		t.Errorf("at the end: %v; finished %v, unread %v", err, s.finished, s.unread)
 	}
@@ -102,7 +104,7 @@ func TestAStreamTakesEachByteOnce(t *testing.T) {
 	}
 }
 
-// Only the peer that was dialled answers a dial, with an accept or a refusal.
+// Only the dialled peer can answer a dial, with an accept or a refusal.
 func TestADialIsAnsweredByItsPeerOnly(t *testing.T) {
 	h := bareHost(t)
 	for what, c := range map[string]struct {
@@ -178,7 +180,7 @@ func TestMalformedMessagesAreDiscarded(t *testing.T) {
 	}
 }
 
-// A call after its deadline fails. Just before it, and without one, it does not.
+// A call fails after its deadline. Before the deadline, or without one, it does not fail.
 func TestADeadlineInTheFutureHasNotPassed(t *testing.T) {
 	s := bareHost(t).bare()
 	now := time.Now()

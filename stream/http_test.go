@@ -21,7 +21,7 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// httpKinds are what clients and servers of package net/http speak with each other.
+// httpKinds are the protocols that clients and servers of package net/http speak.
 var httpKinds = []struct {
 	name      string
 	tls       bool
@@ -34,7 +34,8 @@ var httpKinds = []struct {
 	{"HTTP 2 over TLS", true, func(p *http.Protocols) { p.SetHTTP2(true) }, "HTTP/2.0"},
 }
 
-// certified is the configurations of a TLS server and of its clients, which trust the certificate that it has made for itself.
+// certified returns the TLS configurations of a server and of its clients. The clients trust the
+// server's self-made certificate.
 func certified(t *testing.T, host string) (server, client *tls.Config) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -56,7 +57,7 @@ func certified(t *testing.T, host string) (server, client *tls.Config) {
 	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}, &tls.Config{RootCAs: trusted, ServerName: host}
 }
 
-// An HTTP server and its client know nothing of what carries them, whichever of their protocols they speak.
+// An HTTP server and its client work over streams as over TCP, with each of their protocols.
 func TestHTTPRunsOverStreams(t *testing.T) {
 	for name, cfg := range fabrics {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +99,7 @@ func speaksHTTP(t *testing.T, a, b *weft.Process) {
 	}
 }
 
-// echoes posts requests of many lengths from several clients at once, and wants each back.
+// echoes posts requests of many lengths from several clients at once, and expects each body back.
 func echoes(t *testing.T, client *http.Client, url, protocol string) {
 	t.Helper()
 	var wg sync.WaitGroup

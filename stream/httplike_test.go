@@ -18,14 +18,14 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// web is a server of package net/http, and what its clients dial.
+// web is a server of package net/http, and the dial function of its clients.
 type web struct {
 	t      *testing.T
 	listen func() net.Listener
 	dial   func(ctx context.Context, l net.Listener) (net.Conn, error)
 }
 
-// serve has a handler serve until the test ends, and returns a client of it.
+// serve runs a handler until the test ends, and returns a client of it.
 func (w web) serve(h http.HandlerFunc, set func(*http.Server, *http.Transport)) (*http.Server, *http.Client, net.Listener) {
 	l := w.listen()
 	s, tr := &http.Server{Handler: h}, &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return w.dial(ctx, l) }}
@@ -37,7 +37,7 @@ func (w web) serve(h http.HandlerFunc, set func(*http.Server, *http.Transport)) 
 	return s, &http.Client{Transport: tr, Timeout: time.Minute}, l
 }
 
-// slurp is a response in a few words.
+// slurp describes a response in a few words.
 func slurp(r *http.Response, err error) string {
 	if err != nil {
 		return "no response: " + words(err)
@@ -52,14 +52,14 @@ func slurp(r *http.Response, err error) string {
 
 const body = 5 << 20
 
-// endless is a body whose length is not told.
+// endless returns a body of undeclared length.
 func endless() io.Reader { return io.LimitReader(zeros{}, body) }
 
 type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
-// httpScenes are what servers and clients of package net/http do beyond a request and its response.
+// httpScenes are uses of package net/http beyond a request and its response.
 var httpScenes = map[string]func(w web) string{
 	"a chunked upload with a trailer": func(w web) string {
 		_, c, _ := w.serve(func(w http.ResponseWriter, r *http.Request) {
@@ -214,13 +214,13 @@ var httpScenes = map[string]func(w web) string{
 	},
 }
 
-// tlsScenes are ends of connections of package crypto/tls, of which each side says what it has seen.
+// tlsScenes are ways in which connections of package crypto/tls end. Each side reports its view.
 var tlsScenes = map[string]struct{ client, server func(c *tls.Conn) string }{
 	"a close_notify": {
 		func(c *tls.Conn) string { _, err := io.WriteString(c, "all"); return fmt.Sprint(err, c.Close()) },
 		func(c *tls.Conn) string {
 			got, err := io.ReadAll(c)
-			_ = c.Close() // its alert fails if the client's Close has arrived: a stream knows of it, TCP does not
+			_ = c.Close() // its alert fails if the client's Close has arrived: a stream knows of that, TCP does not
 			return fmt.Sprint(string(got), err)
 		},
 	},
@@ -256,7 +256,7 @@ var tlsScenes = map[string]struct{ client, server func(c *tls.Conn) string }{
 	},
 }
 
-// What programs for net/http and crypto/tls see over streams is what they see over TCP.
+// Programs for net/http and crypto/tls see the same over streams as over TCP.
 func TestHTTPAndTLSSeeWhatTheySeeOverTCP(t *testing.T) {
 	a, b := pair(t, weft.Config{Link: weft.UDP("127.0.0.1:0")})
 	services := 0

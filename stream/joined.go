@@ -18,8 +18,8 @@ import (
 // after the last byte, on behalf of Close and CloseWrite.
 
 const (
-	copiedBytes = 2<<10 - headBytes  // every NIC copies such a message, so its memory is free at once
-	keptBytes   = 16<<10 - headBytes // an embedded NIC copies such a message if it can do so at once
+	copiedBytes = 2<<10 - headBytes  // every NIC copies it, so its memory is free at once
+	keptBytes   = 16<<10 - headBytes // an embedded NIC copies it if it can do so at once
 	joinedBytes = 16 << 10           // the longest Write that is joined; a longer one waits
 	mostJoined  = 64 << 10           // largest number of joined bytes of a stream
 )
@@ -72,7 +72,8 @@ func (c *Conn) join(b []byte) (n int) {
 	if !c.draining {
 		return 0
 	}
-	n = min(len(b), max(min(mostJoined, c.flying)-len(c.joined), 0)) // resent bytes may exceed the bound
+	// Bytes that are sent again may exceed the bound.
+	n = min(len(b), max(min(mostJoined, c.flying)-len(c.joined), 0))
 	c.joined = append(c.joined, b[:n]...)
 	return n
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// dialled is the two ends of a stream between two processes.
+// dialled returns the two ends of a stream between two processes.
 func dialled(t *testing.T, a, b *weft.Process, service string) (c, s *Conn) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -38,8 +38,8 @@ func dialled(t *testing.T, a, b *weft.Process, service string) (c, s *Conn) {
 	return c, s
 }
 
-// A peer that does not read leaves no room. Short Writes return nevertheless, as long as there is room for what they leave behind, and all of them
-// together are few messages when the peer reads again.
+// A peer that does not read gives no room. Short Writes return nevertheless, as long as their
+// bytes can be joined. When the peer reads again, all of them together are few messages.
 func TestShortWritesWithoutRoomAreJoined(t *testing.T) {
 	server, client := onSwitch(t)
 	c, s := dialled(t, server, client, "joined")
@@ -76,11 +76,12 @@ func TestShortWritesWithoutRoomAreJoined(t *testing.T) {
 	}
 }
 
-// messageCount counts the messages of a stream that the NIC did not copy. A stream that is silent for a second frees the
-// memory that counts them, and takes new memory with its next message, so each memory that was seen is kept.
+// messageCount counts the messages of a stream that the NIC did not copy. A stream that is silent
+// for a second frees the memory with the count, and takes new memory for its next message.
+// messageCount therefore keeps each memory that it has seen.
 type messageCount struct{ seen []*flights }
 
-// of returns how many messages have begun.
+// of returns how many messages have been started.
 func (n *messageCount) of(c *Conn) (sum int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,7 +120,8 @@ func TestMessagesAreCountedThoughASilentStreamFreesTheirMemory(t *testing.T) {
 	}
 }
 
-// A Write beyond what may wait does wait, and a deadline ends that. What it has taken arrives, and no more.
+// A Write beyond the limit of joined bytes waits, and its deadline ends it. Exactly the bytes
+// that it took arrive.
 func TestAWriteThatWaitsForRoomEndsByItsDeadline(t *testing.T) {
 	server, client := onSwitch(t)
 	c, s := dialled(t, server, client, "joined")
@@ -128,7 +130,7 @@ func TestAWriteThatWaitsForRoomEndsByItsDeadline(t *testing.T) {
 	if err := c.SetWriteDeadline(patient); err != nil {
 		t.Fatal(err)
 	}
-	for sum < readBuffer+mostJoined { // what the peer and the stream itself have room for
+	for sum < readBuffer+mostJoined { // the room of the peer and of the stream itself
 		n, err := c.Write(make([]byte, 1<<10))
 		if sum += n; err != nil {
 			t.Fatalf("behind %d bytes: %v", sum, err)
@@ -143,7 +145,7 @@ func TestAWriteThatWaitsForRoomEndsByItsDeadline(t *testing.T) {
 	if err := c.SetWriteDeadline(time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Close(); err != nil { // it does not wait for the peer, and yet all of it arrives
+	if err := c.Close(); err != nil { // it does not wait for the peer, but all bytes arrive
 		t.Fatal(err)
 	}
 	got, err := io.ReadAll(s)
@@ -152,7 +154,7 @@ func TestAWriteThatWaitsForRoomEndsByItsDeadline(t *testing.T) {
 	}
 }
 
-// What a closed stream has to send does not keep it for ever.
+// A closed stream is not kept for ever by its unsent bytes.
 func TestAClosedStreamWhosePeerReadsNothingIsGivenUp(t *testing.T) {
 	server, client := onSwitch(t)
 	c, s := dialled(t, server, client, "joined")
@@ -183,7 +185,8 @@ func TestAClosedStreamWhosePeerReadsNothingIsGivenUp(t *testing.T) {
 	}
 }
 
-// A process that was stopped could send nothing meanwhile. Its closed streams have all of their time nevertheless.
+// A process that was stopped could send nothing meanwhile. Its closed streams still get all of
+// their time.
 func TestAClosedStreamHasItsTimeThoughItsProcessWasStopped(t *testing.T) {
 	server, client := onSwitch(t)
 	c, s := dialled(t, server, client, "joined")
@@ -203,7 +206,7 @@ func TestAClosedStreamHasItsTimeThoughItsProcessWasStopped(t *testing.T) {
 	}
 }
 
-// An idle stream keeps no memory of what it has sent.
+// An idle stream keeps no memory of bytes that it has sent.
 func TestASilentStreamKeepsNoMemoryOfWhatItHasSent(t *testing.T) {
 	server, client := onSwitch(t)
 	c, s := dialled(t, server, client, "joined")
@@ -227,7 +230,8 @@ func TestASilentStreamKeepsNoMemoryOfWhatItHasSent(t *testing.T) {
 	}
 }
 
-// A Write that has looked for room when the stream is closed leaves nothing to be sent behind it: the peer is told that this was all.
+// A Write may have checked for room just before the stream is closed. It then sends nothing after
+// the end: the peer has been told that no bytes follow.
 func TestAWriteThatACloseOvertakesTakesNothing(t *testing.T) {
 	server, client := onSwitch(t)
 	c, s := dialled(t, server, client, "joined")

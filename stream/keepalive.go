@@ -26,7 +26,8 @@ const keepEvery = time.Second
 // Config.UnreachableAfter ends the wait earlier.
 const answersWithin = DefaultKeepAlive
 
-// keep runs keepAlive of each stream once a second, and questions NICs for the streams that want it.
+// keep runs keepAlive of each stream once a second, and questions NICs for the streams that want
+// it.
 func (h *host) keep() {
 	for last := h.p.Runtime().Now(); h.p.Runtime().Sleep(h.ctx, keepEvery) == nil; {
 		h.mu.Lock()
@@ -118,9 +119,9 @@ func (c *Conn) ceased(now time.Time) bool {
 }
 
 // keepAlive asks the peer for its state if none arrived for a while. If no message at all arrives
-// after that, and the peer's NIC does not vouch for the peer, it fails the stream. Received bytes do
-// not replace a state: a lost message may have reported room or an end, and the stream would wait
-// for it forever. If doubtful is true, the caller must question the NIC of peer.
+// after that, and the peer's NIC does not vouch for the peer, it fails the stream. Received bytes
+// do not replace a state: a lost message may have reported room or an end, and the stream would
+// wait for it forever. If doubtful is true, the caller must question the NIC of peer.
 func (c *Conn) keepAlive(now time.Time) (peer weft.Address, doubtful bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,8 +158,8 @@ func (c *Conn) keepAlive(now time.Time) (peer weft.Address, doubtful bool) {
 // Patience has not passed. The caller holds mu.
 func (c *Conn) excused(now time.Time) bool { return c.vouched && now.Sub(c.heard) < c.cfg.patience }
 
-// mayQuestion reports whether the peer's NIC must be questioned: a ping has no answer. A peer that is
-// well answers within keepEvery, so its NIC is not questioned unless KeepAlive leaves too little
+// mayQuestion reports whether the peer's NIC must be questioned: a ping has no answer. A peer that
+// is well answers within keepEvery, so its NIC is not questioned unless KeepAlive leaves too little
 // time. The caller holds mu.
 func (c *Conn) mayQuestion(now time.Time) bool {
 	late := keepEvery

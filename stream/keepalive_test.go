@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Each time after which a stream asks its peer, questions the peer's NIC or fails is kept: nothing happens a nanosecond before it.
+// A stream keeps each of its times: for the question to its peer, the question to the peer's NIC,
+// and the failure. Nothing happens a nanosecond before such a time.
 func TestAStreamActsAtItsTimesAndNotBefore(t *testing.T) {
 	const after, patience = 10 * time.Second, time.Minute
 	h := bareHost(t)
@@ -94,7 +95,8 @@ func TestAClosedStreamIsGivenUpAfterItsTimeOnly(t *testing.T) {
 	}
 }
 
-// The answer of a NIC concerns the streams to the process that it is about. Only the answer that the process has ended raises a doubt.
+// The answer of a NIC concerns only the streams to the process that it names. Only the answer
+// that the process has ended raises a doubt.
 func TestTheAnswerOfANICConcernsOneProcess(t *testing.T) {
 	h := bareHost(t)
 	for what, c := range map[string]struct {
@@ -128,7 +130,8 @@ func TestTheAnswerOfANICConcernsOneProcess(t *testing.T) {
 	}
 }
 
-// An event about a process or a NIC raises a doubt about the open streams to it, and no other.
+// An event about a process or a NIC raises a doubt about the open streams to it, and about no
+// others.
 func TestAnEventConcernsTheStreamsToItsAddress(t *testing.T) {
 	h := bareHost(t)
 	for what, c := range map[string]struct {
@@ -160,7 +163,7 @@ func TestAnEventConcernsTheStreamsToItsAddress(t *testing.T) {
 	}
 }
 
-// A process that was stopped moves all times that are set, and no other.
+// After a pause of the process, all times that are set move by the pause. Zero times stay zero.
 func TestTimesMoveByThePauseOfTheProcess(t *testing.T) {
 	s := bareHost(t).bare()
 	at := time.Now()

@@ -66,7 +66,7 @@ func (h *host) serve() {
 		owing, strays := h.owing, h.strays
 		h.owing, h.strays = nil, nil
 		h.owed.Unlock()
-		for _, c := range owing { // before the strays: an end is sent before the refusal of later data
+		for _, c := range owing { // first, so that an end leaves before the refusal of later data
 			ls.put(owed{c: c})
 		}
 		for _, s := range strays {

@@ -15,7 +15,8 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// A process often ends with its last stream: what its peer is told of the end of that must not end with it.
+// A process often ends right after its last stream. The peer must still get the message about the
+// end of the stream.
 func TestAPeerIsToldOfAnEndBehindWhichTheProcessEnds(t *testing.T) {
 	worlds := map[string]func() (a, b *weft.Process){"attached": func() (a, b *weft.Process) { return attached(t) }}
 	for name, cfg := range fabrics {
@@ -63,7 +64,7 @@ func TestAPeerIsToldOfAnEndBehindWhichTheProcessEnds(t *testing.T) {
 	}
 }
 
-// Likewise those that wait to be accepted.
+// The same must hold for streams that wait for Accept.
 func TestADialIsToldOfAListenerBehindWhichTheProcessEnds(t *testing.T) {
 	a, b := pair(t, weft.Config{})
 	l, err := stream.Listen(a, "x")
@@ -89,7 +90,8 @@ func TestADialIsToldOfAListenerBehindWhichTheProcessEnds(t *testing.T) {
 	}
 }
 
-// Closing many streams, one after the other, to a host that has vanished takes little longer than one: most wait behind others, and for nothing.
+// Closing many streams to a vanished host, one after the other, takes little longer than closing
+// one. Most streams would wait behind the messages of others, and could gain nothing.
 func TestManyStreamsToAHostThatHasVanishedAreClosedSoon(t *testing.T) {
 	const many = 1000
 	f := sim.New(sim.Config{Seed: sim.Seed(1), NICs: 2})

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// A Read may have found nothing just before Close or a failure, and wait just behind it: no context of it may be left among those that end with the process.
+// A Read may find no bytes just before Close or a failure, and start to wait just after it. None
+// of its contexts may stay among the contexts that end with the process.
 func TestAReadThatComesToWaitBehindTheEndOfItsStreamLeavesNothing(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// What lies in the Inbox for one stream is kept when a message for another is taken in, and each reader has its own bytes, whole.
+// Bytes that lie in the Inbox for one stream must be kept when a message for another stream
+// arrives. Each reader gets all of its own bytes.
 func TestBytesThatAreReadLateAreKeptWhenOthersComeForAnotherStream(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -60,7 +61,8 @@ func TestBytesThatAreReadLateAreKeptWhenOthersComeForAnotherStream(t *testing.T)
 	}
 }
 
-// A Write of more than a message has several under way, and its reader's WriteTo passes all of it on.
+// A Write that is longer than one message has several messages in flight. WriteTo at the other
+// end passes all of them on.
 func TestALongWriteComesWholeThroughWriteTo(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

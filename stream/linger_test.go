@@ -12,8 +12,8 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// A stream is closed with its peer's room taken by as many messages as may be under way, over a bad network, and with more behind them: all of it comes
-// when the peer reads.
+// A stream over a bad network is closed while the maximum number of messages in flight fills its
+// peer's room, and more messages wait. All bytes arrive when the peer reads.
 func TestWhatAClosedStreamHasUnderWayAndBehindItComesWhole(t *testing.T) {
 	for seed := range uint64(seeds(t, 24)) {
 		f := sim.New(sim.Config{Seed: sim.Seed(seed + 1), NICs: 2, Faults: sim.Faults{Loss: 0.1}})

@@ -81,7 +81,10 @@ func (lc *ListenConfig) listen(service string) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Listener{h: h, addr: Addr{lc.Process.Name(), service}, cfg: newConfig(lc.KeepAlive, lc.Patience), backlog: lc.Backlog, came: lc.Process.Runtime().NewGate()}
+	l := &Listener{
+		h: h, addr: Addr{lc.Process.Name(), service}, cfg: newConfig(lc.KeepAlive, lc.Patience), backlog: lc.Backlog,
+		came: lc.Process.Runtime().NewGate(),
+	}
 	if l.backlog == 0 {
 		l.backlog = DefaultBacklog
 	}

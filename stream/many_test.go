@@ -13,7 +13,7 @@ import (
 
 var long = flag.Bool("long", false, "run the long forms of the tests: 110,000 streams, of which 10,000 at once")
 
-// heap is the bytes of the heap that are in use.
+// heap returns the number of bytes of the heap that are in use.
 func heap() int {
 	runtime.GC()
 	runtime.GC()
@@ -22,18 +22,20 @@ func heap() int {
 	return int(m.HeapAlloc)
 }
 
-// bytesPerStream is what an end of a stream may cost that has been used and has nothing to read: docs/stream.md says so.
+// bytesPerStream is the most memory that one end of an idle stream may use after its first
+// messages. docs/stream.md states this figure.
 const bytesPerStream = 4 << 10
 
-// A process has thousands of streams, of which each costs little, and which leave nothing behind.
+// A process can have thousands of streams. Each uses little memory, and leaves none behind.
 func TestThousandsOfStreamsCostLittleAndLeaveNothing(t *testing.T) {
-	many, rounds, left := 10_000, 2, 100 // left: bytes that may be left, for each stream that was open at once
+	// left is the number of bytes that may remain for each stream that was open at once.
+	many, rounds, left := 10_000, 2, 100
 	switch {
 	case testing.Short():
 		many = 1000
 	case *long:
-		rounds = 9 // with the first, 100,000 behind the measure
-		left *= 2  // maps whose keys change all the time grow once more, and then no more
+		rounds = 9 // together with the first round, 100,000 streams after the measurement
+		left *= 2  // maps whose keys change all the time grow once more, and then stop growing
 	}
 	a, b := pair(t, weft.Config{})
 	l, err := (&stream.ListenConfig{Process: a, Backlog: 16}).Listen("many")

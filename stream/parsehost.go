@@ -37,8 +37,8 @@ func (a Addr) Host() string {
 // 80.0.web.weft stands for web/0:80 with any port. APP may contain dots.
 //
 // The host may omit the ending .weft, and may end with one dot. Only SERVICE is case-sensitive.
-// ParseHost fails with [weft.ErrBadArgument] if the host has neither form, or if the service contains
-// a character that [Addr.Host] does not permit.
+// ParseHost fails with [weft.ErrBadArgument] if the host has neither form, or if the service
+// contains a character that [Addr.Host] does not permit.
 func ParseHost(host string, port uint16) (Addr, error) {
 	wrong := fmt.Errorf("stream: host %.80q names no service; "+
 		"expected SERVICE.INDEX.APP.weft, as in http.0.web.weft for web/0:http", host)
@@ -95,8 +95,8 @@ func isIndex(label string) bool {
 	return err == nil
 }
 
-// isNoURLRune reports whether r cannot stand in the host of a URL. Package net/http translates letters
-// beyond ASCII, so a request would go to another service.
+// isNoURLRune reports whether r cannot stand in the host of a URL. Package net/http translates
+// letters beyond ASCII, so a request would go to another service.
 func isNoURLRune(r rune) bool {
 	letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
 	return !letter && !strings.ContainsRune("-_~!$&'()*+,;=", r)

@@ -24,7 +24,7 @@ type pump struct {
 	h      *host
 	in     *weft.Inbox
 	msg    weft.Message // the last message of the Inbox; only the goroutine that pumps uses it
-	lender *Conn        // the stream that has bytes in the Inbox, or nil; only the goroutine that pumps uses it
+	lender *Conn        // has bytes in the Inbox, or nil; only the pumping goroutine uses it
 	free   *weft.Gate   // opened when the runner should check whether it must pump
 
 	// Under host.owed.

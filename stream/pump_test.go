@@ -10,13 +10,13 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// onSwitch is two processes whose NICs share a switch.
+// onSwitch returns two processes whose NICs share a switch.
 func onSwitch(t *testing.T) (a, b *weft.Process) {
 	t.Helper()
 	return linked(t, weft.Config{Link: weft.NewSwitch().Link()})
 }
 
-// linked is two processes, each with a NIC of its own.
+// linked returns two processes, each with its own NIC.
 func linked(t *testing.T, cfg weft.Config) (a, b *weft.Process) {
 	t.Helper()
 	open := func(app string) *weft.Process {
@@ -36,8 +36,8 @@ func linked(t *testing.T, cfg weft.Config) (a, b *weft.Process) {
 	return a, b
 }
 
-// A server accepts for as long as it lives, and has connections that say nothing. What comes for the one stream that talks need not pass
-// through another goroutine for that.
+// A server accepts all the time, and some of its connections are silent. Nevertheless, bytes of
+// the only active stream need not pass through another goroutine.
 func TestTheReadOfTheOnlyStreamThatTalksPumpsThoughAcceptsAndSilentReadsWait(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -58,7 +58,7 @@ func TestTheReadOfTheOnlyStreamThatTalksPumpsThoughAcceptsAndSilentReadsWait(t *
 	}()
 	d := &Dialer{Process: client}
 	conns := make([]net.Conn, 3)
-	for i := range conns { // but for the last they are silent
+	for i := range conns { // all but the last are silent
 		if conns[i], err = d.Dial(ctx, l.Addr().String()); err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +90,8 @@ func TestTheReadOfTheOnlyStreamThatTalksPumpsThoughAcceptsAndSilentReadsWait(t *
 	if n := turns() - before; n < echoes/10 {
 		t.Errorf("of %d messages to the server its Read took in %d itself; expected most", echoes, n)
 	}
-	// Another stream that begins to talk is heard, and so is a fourth that is dialled meanwhile.
+	// Another stream that becomes active is received, and so is a fourth stream that is dialled
+	// meanwhile.
 	for range 3 {
 		other, err := d.Dial(ctx, l.Addr().String())
 		if err != nil {
@@ -108,7 +109,8 @@ func TestTheReadOfTheOnlyStreamThatTalksPumpsThoughAcceptsAndSilentReadsWait(t *
 	}
 }
 
-// leading is a stream on which bytes were written, and whose Reads and Writes take in themselves what comes.
+// leading returns a stream that has received bytes, and whose Reads and Writes pump messages
+// themselves.
 func leading(t *testing.T, service string, bytes int) *Conn {
 	t.Helper()
 	server, client := onSwitch(t)
@@ -134,8 +136,9 @@ func leading(t *testing.T, service string, bytes int) *Conn {
 	return c
 }
 
-// Between the look of a Read at what there is and its taking in what comes next, another goroutine may have taken in the very message that the
-// Read waits for. Then it must not wait for one more, which may never come.
+// A Read first checks the received bytes, and then pumps the next message. In between, another
+// goroutine may have pumped the very message that the Read waits for. The Read must then not wait
+// for one more message, which may never arrive.
 func TestAReadDoesNotWaitBehindWhatAnotherHasTakenInForIt(t *testing.T) {
 	for name, m := range map[string]message{"bytes": {kind: kindData, rest: []byte("x")}, "end": {kind: kindFin}} {
 		c := leading(t, name, 0)
@@ -151,7 +154,7 @@ func TestAReadDoesNotWaitBehindWhatAnotherHasTakenInForIt(t *testing.T) {
 	}
 }
 
-// Likewise a Write that waits for room.
+// The same holds for a Write that waits for room.
 func TestAWriteDoesNotWaitBehindRoomThatAnotherHasTakenIn(t *testing.T) {
 	c := leading(t, "room", readBuffer)
 	ctx, room, _, err := c.mayWrite(1)

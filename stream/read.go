@@ -42,7 +42,8 @@ func (c *Conn) Read(b []byte) (int, error) {
 // waitToRead waits for a message. It pumps if no other call waits.
 func (c *Conn) waitToRead() {
 	c.mu.Lock()
-	if c.state != stateOpen { // the stream ended after the Read checked it: no call would end the context
+	// If the stream ended after the Read checked it, no call would end the context.
+	if c.state != stateOpen {
 		c.mu.Unlock()
 		return
 	}

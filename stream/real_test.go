@@ -16,14 +16,14 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// fabrics are the embedded NICs that the tests of this file run on.
+// fabrics are the configurations of the embedded NICs that the tests of this file use.
 var fabrics = map[string]weft.Config{
 	"switch":           {},
 	"udp":              {Link: weft.UDP("127.0.0.1:0")},
 	"udp, 2 % of loss": {Link: weft.UDP("127.0.0.1:0"), Faults: &weft.Faults{Loss: 0.02}},
 }
 
-// pair is two processes, each with a NIC of its own.
+// pair returns two processes, each with its own NIC.
 func pair(t testing.TB, cfg weft.Config) (a, b *weft.Process) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -48,7 +48,7 @@ func pair(t testing.TB, cfg weft.Config) (a, b *weft.Process) {
 	return a, b
 }
 
-// joined is the two ends of a stream.
+// joined returns the two ends of a stream.
 func joined(l *stream.Listener, d *stream.Dialer) (dialled, accepted net.Conn, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -101,7 +101,7 @@ func TestWhatCannotBeDialledIsRefused(t *testing.T) {
 	if err := dial(ctx, "a/0:nothing"); !errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), "nothing listens") {
 		t.Errorf("a service that nothing listens to: %v", err)
 	}
-	for range 100 { // no message is left behind that could be in the way of another
+	for range 100 { // no message may remain that could disturb another one
 		if _, err := stream.Dial(ctx, a, "b/0:nothing"); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Fatalf("a process whose streams are all its own: %v", err)
 		}
@@ -130,7 +130,7 @@ func TestWhatCannotBeDialledIsRefused(t *testing.T) {
 	}
 }
 
-// A process that has never used streams has nothing in it that could answer: its NIC does.
+// A process that has never used streams contains no code that could answer. Its NIC answers.
 func TestAProcessWithoutStreamsRefuses(t *testing.T) {
 	for name, cfg := range fabrics {
 		t.Run(name, func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestAProcessWithoutStreamsRefuses(t *testing.T) {
 	}
 }
 
-// refuses dials from b to a, neither of which has used streams.
+// refuses dials from b to a. Neither process has used streams.
 func refuses(t *testing.T, a, b *weft.Process) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -150,7 +150,7 @@ func refuses(t *testing.T, a, b *weft.Process) {
 			t.Fatal(err)
 		}
 	}
-	for range 10 { // of several, and at once when there is one
+	for range 10 { // a dial must succeed as soon as there is a listener
 		l, err := stream.Listen(a, "late")
 		if err != nil {
 			t.Fatal(err)
@@ -164,7 +164,8 @@ func refuses(t *testing.T, a, b *weft.Process) {
 	}
 }
 
-// As over TCP: a stream that is closed with bytes unread fails at the other end, and the half that is open goes on.
+// As with TCP, a stream that is closed with unread bytes fails at the other end. A stream that is
+// closed in one direction goes on in the other.
 func TestEndsAreToldApart(t *testing.T) {
 	a, b := pair(t, weft.Config{})
 	l, err := stream.Listen(a, "x")
@@ -209,7 +210,7 @@ func TestEndsAreToldApart(t *testing.T) {
 		t.Errorf("a read behind Close: %v", err)
 	}
 
-	_, s = ends() // the process goes
+	_, s = ends() // the process ends
 	a.Close()
 	if _, err := s.Read(buf); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("a read of a process that was closed: %v", err)
@@ -219,8 +220,8 @@ func TestEndsAreToldApart(t *testing.T) {
 	}
 }
 
-// A server that writes as soon as it has accepted, as those of gRPC and of many mail and database protocols do, writes to a client that has not yet
-// seen its answer.
+// A server may write as soon as it has accepted, as servers of gRPC and of many mail and database
+// protocols do. At that time its client may not have seen the answer to its dial.
 func TestAServerMayWriteFirst(t *testing.T) {
 	for name, cfg := range fabrics {
 		t.Run(name, func(t *testing.T) {
@@ -253,7 +254,8 @@ func TestAServerMayWriteFirst(t *testing.T) {
 	}
 }
 
-// A program that dials again from another process when its own has ended must be able to tell that.
+// A program may have to dial again from another process after its own process has ended. It must
+// be able to recognise this case.
 func TestWhatIsDialledWhileAProcessEndsFailsAsClosed(t *testing.T) {
 	for range 20 {
 		a, b := pair(t, weft.Config{})
@@ -284,10 +286,10 @@ func TestWhatIsDialledWhileAProcessEndsFailsAsClosed(t *testing.T) {
 		for _, do := range []func() error{dial, listen, dial, listen, dial, dial, dial, dial, dial, dial, dial, dial} {
 			go func() {
 				failed <- do()
-				failed <- do() // when it has ended
+				failed <- do() // when the process has ended
 			}()
 		}
-		time.Sleep(10 * time.Millisecond) // so that there are streams
+		time.Sleep(10 * time.Millisecond) // so that some streams exist
 		b.Close()
 		for range 24 {
 			if err := <-failed; !errors.Is(err, net.ErrClosed) {

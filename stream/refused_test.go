@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A process may dial in vain for as long as it lives, so a Dial that fails leaves no stream behind.
+// A process may dial without success all its life, so a failed Dial must leave no stream behind.
 func TestADialThatFailsLeavesNoStream(t *testing.T) {
 	server, client := onSwitch(t)
 	l, err := Listen(server, "x")

@@ -11,11 +11,12 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// silence is longer than NICs wait for each other by default, so that their session ends, and shorter than keepalive's time: no stream fails of it.
+// silence is longer than NICs wait for each other by default, so their session ends. It is
+// shorter than the keepalive time, so no stream fails.
 const silence = 5 * time.Second
 
-// lostWithASession joins two processes by a stream, and has act run at one end while the NICs have lost each other, and the session with it. It
-// returns the error of the other end's wait.
+// lostWithASession joins two processes by a stream. It runs act at one end while the NICs have
+// lost each other and their session. It returns the error of wait, which runs at the other end.
 func lostWithASession(t *testing.T, act, wait func(p *sim.Process, c *stream.Conn) error) (err error) {
 	t.Helper()
 	f := sim.New(sim.Config{Seed: sim.Seed(1), NICs: 2})
@@ -53,7 +54,7 @@ func lostWithASession(t *testing.T, act, wait func(p *sim.Process, c *stream.Con
 	return err
 }
 
-// The end of a direction that is lost with a session of the NICs is told again.
+// If the end of a direction is lost with a session of the NICs, it is reported again.
 func TestAnEndThatIsLostWithASessionIsToldAgain(t *testing.T) {
 	for name, act := range map[string]func(p *sim.Process, c *stream.Conn) error{
 		"CloseWrite": func(_ *sim.Process, c *stream.Conn) error { return c.CloseWrite() },
@@ -82,7 +83,7 @@ func TestAnEndThatIsLostWithASessionIsToldAgain(t *testing.T) {
 	}
 }
 
-// A Close of which nothing comes leaves no stream behind at the other end.
+// A Close whose messages are all lost leaves no stream behind at the other end.
 func TestACloseThatIsLostWithASessionEndsTheStream(t *testing.T) {
 	err := lostWithASession(t, func(_ *sim.Process, c *stream.Conn) error { return c.Close() },
 		func(_ *sim.Process, c *stream.Conn) error { _, err := c.Read(make([]byte, 1)); return err })
@@ -91,7 +92,8 @@ func TestACloseThatIsLostWithASessionEndsTheStream(t *testing.T) {
 	}
 }
 
-// Room that a reader has told of while the session was lost is told of again, also where the reader itself sends all the time.
+// A reader may grant room while the session is lost. It must grant the room again in the next
+// session, even if the reader itself sends all the time.
 func TestRoomThatIsToldOfWhileASessionIsLostIsToldOfAgain(t *testing.T) {
 	for _, talks := range []bool{false, true} {
 		err := lostWithASession(t, func(p *sim.Process, c *stream.Conn) error {

@@ -13,7 +13,8 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// A Dial that starts when an earlier one was requested is accepted after it, also over a network that loses and reorders.
+// A Dial may start when an earlier Dial was requested. The listener must accept it after the
+// earlier one, even over a network that loses and reorders frames.
 func TestStreamsAreAcceptedInTheOrderInWhichTheyWereRequested(t *testing.T) {
 	const many = 50
 	for seed := range uint64(seeds(t, 16)) {

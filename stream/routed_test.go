@@ -12,7 +12,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// arrives passes a message to the host, and returns the kinds of the messages that the host owes the sender for no stream.
+// arrives passes a message to the host. It returns the kinds of the messages that belong to no
+// stream and that the host owes the sender.
 func (h *host) arrives(from weft.Name, at weft.Address, m message) (kinds []kind, bodies [][]byte) {
 	h.strays = nil
 	h.take(&weft.Message{From: from, Addr: at, Tag: tagOf(m.kind, m.number)}, m.bytes())
@@ -24,8 +25,8 @@ func (h *host) arrives(from weft.Name, at weft.Address, m message) (kinds []kind
 	return kinds, bodies
 }
 
-// A process resets only the streams of senders that believe in one that is not there. It answers nothing else, so two processes never
-// answer each other without end.
+// A process resets only streams that a sender believes to be open and that do not exist here. It
+// answers nothing else, so two processes never answer each other for ever.
 func TestOnlyMessagesOfAnOpenStreamAreAnsweredByAReset(t *testing.T) {
 	h := bareHost(t)
 	failed := h.bare()
@@ -51,8 +52,8 @@ func TestOnlyMessagesOfAnOpenStreamAreAnsweredByAReset(t *testing.T) {
 	}
 }
 
-// A host refuses a stream without a listener or beyond the backlog, with the reason, and keeps nothing of it. A repeated request makes
-// no second stream.
+// A host refuses a stream that has no listener or exceeds the backlog. It names the reason and
+// keeps no state of the stream. A repeated request creates no second stream.
 func TestAHostOpensEachStreamOnceAndWithinTheBacklog(t *testing.T) {
 	h := bareHost(t)
 	l := &Listener{h: h, addr: Addr{h.p.Name(), "x"}, backlog: 2, came: h.p.Runtime().NewGate()}
@@ -65,7 +66,7 @@ func TestAHostOpensEachStreamOnceAndWithinTheBacklog(t *testing.T) {
 	for i, c := range []struct {
 		at     weft.Address
 		m      message
-		want   refusal // 0: none
+		want   refusal // 0: no refusal
 		queued int
 	}{
 		{barePeer, open(1, "y"), refusedNoListener, 0},
@@ -115,7 +116,7 @@ func TestNumbersOfStreamsAreFreeOnes(t *testing.T) {
 	}
 }
 
-// The lanes of peers that a process no longer sends to are removed, and no other lane is.
+// The host removes the lanes of peers to which it no longer sends, and no other lanes.
 func TestIdleLanesAreRemoved(t *testing.T) {
 	h := bareHost(t)
 	ls := lanes{h: h, of: map[weft.Name]*lane{}, sweep: keptLanes}
@@ -123,7 +124,8 @@ func TestIdleLanesAreRemoved(t *testing.T) {
 	held, busy := ls.lane(at(0)), ls.lane(at(1))
 	held.held = true
 	busy.under = []*weft.Op{new(weft.Op)}
-	if err := h.p.StartRecv(busy.under[0], weft.AnyProcess, 12345, nil); err != nil { // an operation in flight
+	// The operation is in flight from now on.
+	if err := h.p.StartRecv(busy.under[0], weft.AnyProcess, 12345, nil); err != nil {
 		t.Fatal(err)
 	}
 	for i := 2; i < keptLanes; i++ {
@@ -147,7 +149,8 @@ func TestIdleLanesAreRemoved(t *testing.T) {
 	busy.under[0].Cancel()
 }
 
-// What a stream owes its peer after each way to end it. A second end adds nothing.
+// These are the messages that a stream owes its peer after each way to end it. A second end adds
+// no message.
 func TestTheEndsOfAStreamAreToldOnce(t *testing.T) {
 	ends := func(c *Conn) error { return c.CloseWrite() }
 	closes := func(c *Conn) error { return c.Close() }
@@ -157,7 +160,7 @@ func TestTheEndsOfAStreamAreToldOnce(t *testing.T) {
 	for what, c := range map[string]struct {
 		do   []func(c *Conn) error
 		want []kind
-		err  error // of the last
+		err  error // error of the last call
 	}{
 		"CloseWrite":                         {[]func(c *Conn) error{ends}, []kind{kindFin}, nil},
 		"CloseWrite twice":                   {[]func(c *Conn) error{ends, ends}, nil, nil},

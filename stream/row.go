@@ -11,7 +11,7 @@ import "time"
 // row is what a stream remembers of its last short Write.
 type row struct {
 	heard uint32    // messages received from the peer before that Write
-	last  time.Time // the time of that Write; zero if the peer sent a message between it and the Write before
+	last  time.Time // time of that Write; zero if a message came between it and the one before
 }
 
 // afterAnother is the time within which the next Write of a row follows.

@@ -12,7 +12,8 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// rowWorld has a process write to another over a stream, and tells how many frames its NIC sent for that, and how long it took.
+// rowWorld runs write in one process and read in another, at the two ends of a stream. It returns
+// the number of frames that the writer's NIC sent, and the time.
 func rowWorld(t *testing.T, seed uint64, write, read func(p *sim.Process, c *stream.Conn) error) (frames uint64, took time.Duration) {
 	t.Helper()
 	sum := uint64(0)
@@ -53,7 +54,7 @@ func rowWorld(t *testing.T, seed uint64, write, read func(p *sim.Process, c *str
 
 const rowWrites, rowBytes = 1000, 64
 
-// A thousand short Writes, one behind the other, are few frames, of which nothing is missing.
+// A thousand short Writes in succession need few frames, and no byte is missing.
 func TestShortWritesInARowShareFrames(t *testing.T) {
 	for seed := range uint64(seeds(t, 40)) {
 		frames, _ := rowWorld(t, seed, func(p *sim.Process, c *stream.Conn) error {
@@ -69,7 +70,7 @@ func TestShortWritesInARowShareFrames(t *testing.T) {
 			if err := c.CloseWrite(); err != nil {
 				return err
 			}
-			_, err := io.ReadFull(c, b[:1]) // until all has come
+			_, err := io.ReadFull(c, b[:1]) // until all bytes have arrived
 			return err
 		}, func(p *sim.Process, c *stream.Conn) error {
 			got, err := io.ReadAll(c)
@@ -91,9 +92,10 @@ func TestShortWritesInARowShareFrames(t *testing.T) {
 	}
 }
 
-// A peer that reads little by little leaves room for a part of what is joined, and then for none: all of it comes nevertheless, once.
+// A peer that reads little by little first leaves room for a part of the joined bytes, and then
+// no room. Nevertheless all bytes arrive once.
 func TestShortWritesToASlowReaderComeWhole(t *testing.T) {
-	const all = 5 << 19 // two windows and a half
+	const all = 5 << 19 // two and a half windows
 	for seed := range uint64(seeds(t, 24)) {
 		rowWorld(t, seed, func(p *sim.Process, c *stream.Conn) error {
 			var b [3000]byte
@@ -137,7 +139,8 @@ func TestShortWritesToASlowReaderComeWhole(t *testing.T) {
 	}
 }
 
-// A Write that its peer answers waits for nothing, and neither does the third of three that are answered together: a Read looks for the answer at once.
+// A Write that its peer answers is not delayed. If three Writes are answered together, the third
+// one is not delayed either: a Read looks for the answer at once.
 func TestAnsweredWritesWaitForNothing(t *testing.T) {
 	const echoes = 200
 	echo := func(writes int) func(p *sim.Process, c *stream.Conn) error {
@@ -180,12 +183,14 @@ func TestAnsweredWritesWaitForNothing(t *testing.T) {
 	}
 }
 
-// pattern is byte i of stream k.
+// pattern returns byte i of stream k.
 func pattern(k, i int) byte { return byte(i*7 + i>>8 + k*31) }
 
-// A Write of some kilobytes waits for no acknowledgement while there is room for more: neither where the NIC copies it, nor where the NIC cannot just then.
+// While there is room, a Write of a few kilobytes does not wait for an acknowledgement. This
+// holds whether or not the NIC can copy the Write at that moment.
 func TestWritesOfSomeKilobytesDoNotWaitForTheirPeer(t *testing.T) {
-	const writes, bytes, far = 20, 4 << 10, 10 * time.Millisecond // eight of them under way, and what may wait behind those
+	// Eight of the Writes are in flight, and the others fit into the bytes that may wait.
+	const writes, bytes, far = 20, 4 << 10, 10 * time.Millisecond
 	for seed := range uint64(seeds(t, 20)) {
 		f := sim.New(sim.Config{Seed: sim.Seed(seed), NICs: 2, Link: sim.Link{Latency: far}})
 		f.Serve(0, "a/0", func(p *sim.Process) error {
@@ -210,7 +215,7 @@ func TestWritesOfSomeKilobytesDoNotWaitForTheirPeer(t *testing.T) {
 			}
 			sleep(p, 10*far)
 			for i := range writes {
-				sleep(p, 200*time.Microsecond) // so that they are no row
+				sleep(p, 200*time.Microsecond) // so the Writes are no row
 				begin := p.Runtime().Now()
 				if _, err := c.Write(make([]byte, bytes)); err != nil {
 					return err

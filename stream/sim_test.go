@@ -18,23 +18,25 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// unhurried is how long with keepalive's default times, and longSilence is longer than they are.
+// unhurried is the longest time of a simulation with the default keepalive times. longSilence is
+// longer than these times.
 const (
 	unhurried   = 2 * time.Minute
 	longSilence = 3 * stream.DefaultKeepAlive
 )
 
-// patient is how long an end of a simulated stream waits for anything: the longest that the network is silent, and keepalive's times.
+// patient is the longest time for which an end of a simulated stream waits: the longest silence
+// of the network plus the keepalive times.
 const patient = 30 * time.Second
 
 // sleep sleeps for d of virtual time.
 func sleep(p *sim.Process, d time.Duration) { p.Runtime().Sleep(context.Background(), d) }
 
-// life is what became of one direction of a stream.
+// life is the history of one direction of a stream.
 type life struct {
 	patient  time.Duration
-	between  time.Duration // rests of the writer between two Writes, at most
-	wrote    []byte        // what Write says it has taken
+	between  time.Duration // longest pause of the writer between two Writes
+	wrote    []byte        // bytes that Write reported as taken
 	ended    bool          // CloseWrite succeeded
 	read     []byte
 	whole    bool // the reader saw io.EOF
@@ -42,8 +44,9 @@ type life struct {
 	readErr  error
 }
 
-// fill writes n bytes of stream k in pieces, of every third stream in short ones, and ends the direction. What a Write that is late has not taken is never
-// written: other bytes are in its place.
+// fill writes n bytes of stream k in pieces, and ends the direction. The pieces of every third
+// stream are short. If a Write misses its deadline, fill never writes the bytes that the Write
+// did not take: other bytes take their place.
 func (l *life) fill(p *sim.Process, c *stream.Conn, k, n int) {
 	most := 200_000
 	if k%3 == 2 {
@@ -57,7 +60,7 @@ func (l *life) fill(p *sim.Process, c *stream.Conn, k, n int) {
 		if p.Rand().IntN(4) == 0 && most > 5_000 || p.Rand().IntN(100) == 0 {
 			sleep(p, time.Duration(p.Rand().IntN(int(l.between))))
 		}
-		if p.Rand().IntN(8) == 0 { // a deadline that may pass in the middle
+		if p.Rand().IntN(8) == 0 { // a deadline that may pass during the Write
 			_ = c.SetWriteDeadline(p.Runtime().Now().Add(time.Duration(p.Rand().IntN(int(time.Millisecond)))))
 		}
 		m, err := c.Write(b)
@@ -72,7 +75,7 @@ func (l *life) fill(p *sim.Process, c *stream.Conn, k, n int) {
 	l.ended = l.writeErr == nil
 }
 
-// drain reads to the end.
+// drain reads until the end.
 func (l *life) drain(p *sim.Process, c *stream.Conn) {
 	b := make([]byte, 1+p.Rand().IntN(100_000))
 	for {
@@ -88,7 +91,7 @@ func (l *life) drain(p *sim.Process, c *stream.Conn) {
 	}
 }
 
-// judge says what is wrong with a direction whose stream has come to its end.
+// judge returns an error if the direction of an ended stream is wrong.
 func (l *life) judge(n int) error {
 	switch {
 	case !bytes.Equal(both(l.read, l.wrote), both(l.wrote, l.read)):
@@ -103,10 +106,10 @@ func (l *life) judge(n int) error {
 	return nil
 }
 
-// both is the bytes of a of which b has as many.
+// both returns the first bytes of a, at most as many as b has.
 func both(a, b []byte) []byte { return a[:min(len(a), len(b))] }
 
-// differ is the first byte by which a and b differ.
+// differ returns the index of the first byte in which a and b differ.
 func differ(a, b []byte) (i int) {
 	for i < min(len(a), len(b)) && a[i] == b[i] {
 		i++
@@ -114,16 +117,18 @@ func differ(a, b []byte) (i int) {
 	return i
 }
 
-// pace is how fast the streams of a simulation are, and how long they wait. The zero pace is a quick one.
+// pace says how fast the streams of a simulation are, and how long they wait. The zero pace is a
+// fast one.
 type pace struct {
 	keepAlive time.Duration
 	patient   time.Duration
-	between   time.Duration                        // rests between Writes, at most
-	longer    int                                  // the factor of their length
-	prepare   func(p *sim.Process, c *stream.Conn) // is run with each end of a stream
+	between   time.Duration                        // longest pause between Writes
+	longer    int                                  // factor by which the Writes are longer
+	prepare   func(p *sim.Process, c *stream.Conn) // runs with each end of a stream
 }
 
-// streams runs some streams, both ways each, from one host to another, and returns how many came to be whole and how many failed.
+// streams runs some streams from one host to another, with bytes in both directions. It returns
+// how many streams carried all bytes and how many failed.
 func streams(seed uint64, cfg sim.Config, at pace, disturb func(f *sim.Fabric)) (whole, failed int, why string, err error) {
 	at.keepAlive, at.patient, at.between = cmp.Or(at.keepAlive, time.Second), cmp.Or(at.patient, patient), cmp.Or(at.between, 10*time.Millisecond)
 	if at.prepare == nil {
@@ -157,7 +162,7 @@ func streams(seed uint64, cfg sim.Config, at pace, disturb func(f *sim.Fabric)) 
 				at.prepare(p, c.(*stream.Conn))
 				p.Start("back", func(p *sim.Process) error { back[k].fill(p, c.(*stream.Conn), k+100, length(k)); return nil })
 				there[k].drain(p, c.(*stream.Conn))
-				return nil // it is closed with its process
+				return nil // the stream is closed with its process
 			})
 		}
 	})
@@ -192,7 +197,7 @@ func streams(seed uint64, cfg sim.Config, at pace, disturb func(f *sim.Fabric)) 
 			})
 		}
 		err := p.Runtime().WaitUntil(context.Background(), func() bool { return left == 0 })
-		sleep(p, at.patient+10*time.Second) // until the other end knows, too
+		sleep(p, at.patient+10*time.Second) // until the other end has noticed, too
 		return err
 	})
 	if disturb != nil {
@@ -215,7 +220,8 @@ func streams(seed uint64, cfg sim.Config, at pace, disturb func(f *sim.Fabric)) 
 	return whole, failed, why, err
 }
 
-// The network is bad, but for no longer than NICs wait for each other: every stream comes whole.
+// The network is bad, but never for longer than NICs wait for each other. All bytes of each
+// stream arrive.
 func TestStreamsComeWholeOverABadNetwork(t *testing.T) {
 	for seed := range uint64(seeds(t, 40)) {
 		cfg := sim.Config{Link: sim.Link{Reliable: seed%4 == 0}}
@@ -230,7 +236,8 @@ func TestStreamsComeWholeOverABadNetwork(t *testing.T) {
 	}
 }
 
-// A process without streams refuses over a bad network, too: the first dial, and with as little delay as the others.
+// A process without streams refuses dials over a bad network, too: already the first dial, and as
+// fast as the others.
 func TestAProcessWithoutStreamsRefusesOverABadNetwork(t *testing.T) {
 	for seed := range uint64(seeds(t, 40)) {
 		cfg := sim.Config{Seed: sim.Seed(seed), NICs: 2, Faults: sim.Faults{Loss: 0.03, Duplicate: 0.02, Reorder: 0.05, Corrupt: 0.01, Delay: 0.01, DelayMax: 5 * time.Millisecond}}
@@ -253,7 +260,8 @@ func TestAProcessWithoutStreamsRefusesOverABadNetwork(t *testing.T) {
 	}
 }
 
-// NICs lose each other for longer than they wait: what is lost then is never passed over. A stream comes whole, or it fails at both ends.
+// The NICs lose each other for longer than they wait. A stream must not skip lost bytes: either
+// all bytes arrive, or the stream fails at both ends.
 func TestStreamsThatLoseBytesFailAtBothEnds(t *testing.T) {
 	sum, lost := 0, 0
 	for seed := range uint64(seeds(t, 40)) {
@@ -276,7 +284,8 @@ func TestStreamsThatLoseBytesFailAtBothEnds(t *testing.T) {
 	}
 }
 
-// With the default times sessions end in which streams are silent. No stream waits for good for room, or an end, that was lost with one.
+// With the default times, sessions of the NICs end while streams are silent. No stream may wait
+// for ever for room, or for an end, that was lost with a session.
 func TestStreamsOutliveSessionsOrFailWithThem(t *testing.T) {
 	sum, lost := 0, 0
 	for seed := range uint64(seeds(t, 48)) {
@@ -312,7 +321,7 @@ func seeds(t *testing.T, n int) int {
 
 var _ net.Conn = (*stream.Conn)(nil)
 
-// acceptAll accepts whatever dials its service x.
+// acceptAll accepts all streams to its service x.
 func acceptAll(p *sim.Process) error {
 	l, err := stream.Listen(p.Weft(), "x")
 	if err != nil {
@@ -325,7 +334,7 @@ func acceptAll(p *sim.Process) error {
 	}
 }
 
-// The numbers of a process's streams begin at a random place, which follows from the seed.
+// The numbers of a process's streams start at a random value that the seed determines.
 func TestTheNumbersOfStreamsBeginAtAPlaceThatTheSeedTells(t *testing.T) {
 	first := func(seed uint64) (end string) {
 		f := sim.New(sim.Config{Seed: sim.Seed(seed), NICs: 2})

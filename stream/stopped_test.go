@@ -16,15 +16,17 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// stopped is a server a/0 and a client b/0 with a stream between them, whose server something happens to.
+// stopped is a server a/0 and a client b/0 with a stream between them. The test disturbs the
+// server.
 type stopped struct {
 	keepAlive, patience time.Duration
-	bytes               int // in each direction; 0: an idle stream
+	bytes               int // in each direction; 0 means an idle stream
 	happens             func(f *sim.Fabric, server *sim.Process)
 	at                  time.Duration
 }
 
-// run runs the client and returns when its stream ended, and why. A stream that carries all its bytes has no error.
+// run runs the client. It returns when the stream ended, and the error. If the stream carries all
+// its bytes, the error is nil.
 func (s *stopped) run(seed uint64) (ended time.Duration, err error) {
 	f := sim.New(sim.Config{Seed: sim.Seed(seed), NICs: 2})
 	sent := payload.Written(s.bytes)
@@ -64,7 +66,8 @@ func (s *stopped) run(seed uint64) (ended time.Duration, err error) {
 	return ended, err
 }
 
-// trickle writes b over two minutes, in Writes that fill the buffers of a stopped peer, and ends the direction.
+// trickle writes b within two minutes, and ends the direction. Its Writes fill the buffers of a
+// stopped peer.
 func trickle(p *sim.Process, c io.Writer, b []byte) {
 	const steps = 120
 	for i := range steps {
@@ -76,12 +79,13 @@ func trickle(p *sim.Process, c io.Writer, b []byte) {
 	_ = c.(interface{ CloseWrite() error }).CloseWrite()
 }
 
-// pause stops the server for a time.
+// pause stops the server for the time d.
 func pause(d time.Duration) func(*sim.Fabric, *sim.Process) {
 	return func(f *sim.Fabric, p *sim.Process) { f.Pause(p, d) }
 }
 
-// A process that is stopped and goes on loses no stream, as over TCP: its NIC vouches for it.
+// As with TCP, a process that is stopped and then continues loses no stream: its NIC vouches for
+// it.
 func TestAStreamOutlivesAPauseOfItsPeer(t *testing.T) {
 	for name, bytes := range map[string]int{"idle": 0, "quiet": 12_000, "busy": 24 << 20} {
 		for _, d := range []time.Duration{45 * time.Second, 10 * time.Minute} {
@@ -95,8 +99,8 @@ func TestAStreamOutlivesAPauseOfItsPeer(t *testing.T) {
 	}
 }
 
-// A NIC vouches for no process that has ended, and none vouches without a NIC. A NIC that always vouches, as a lying one does, costs the
-// stream its patience and no more.
+// A NIC does not vouch for a process that has ended. A process without a NIC has no voucher. A
+// NIC that lies and always vouches costs the stream its patience, and no more.
 func TestASilentPeerEndsAStreamUnlessItsNICVouchesForIt(t *testing.T) {
 	const at, forever = 20 * time.Second, 2 * time.Hour
 	never := func(f *sim.Fabric, p *sim.Process) { f.Pause(p, forever) }
@@ -111,7 +115,7 @@ func TestASilentPeerEndsAStreamUnlessItsNICVouchesForIt(t *testing.T) {
 			f.After(time.Minute, func() { f.Kill(p) })
 		}}, syscall.ECONNRESET, time.Minute, time.Minute + 4*time.Second},
 		"its NIC vanishes": {stopped{happens: func(f *sim.Fabric, _ *sim.Process) { f.StopNIC(0) }},
-			syscall.ETIMEDOUT, 0, 3*stream.DefaultKeepAlive + 3*time.Second}, // with bytes in flight: ECONNRESET, as soon as their send fails
+			syscall.ETIMEDOUT, 0, 3*stream.DefaultKeepAlive + 3*time.Second}, // with bytes in flight: ECONNRESET as soon as their send fails
 		"its NIC vanishes while it is stopped": {stopped{happens: func(f *sim.Fabric, p *sim.Process) {
 			never(f, p)
 			f.After(time.Minute, func() { f.Partition(0) })
@@ -130,7 +134,8 @@ func TestASilentPeerEndsAStreamUnlessItsNICVouchesForIt(t *testing.T) {
 	}
 }
 
-// A process that was stopped itself has heard nobody meanwhile. That is no silence of its peers: their answers wait for it.
+// A process that was stopped received nothing meanwhile. It must not take this for silence of its
+// peers, because their answers are waiting.
 func TestAProcessThatWasStoppedTakesItsOwnSilenceForNoOtherOnes(t *testing.T) {
 	for seed := range uint64(seeds(t, 40)) {
 		f := sim.New(sim.Config{Seed: sim.Seed(seed), NICs: 2})
@@ -144,15 +149,15 @@ func TestAProcessThatWasStoppedTakesItsOwnSilenceForNoOtherOnes(t *testing.T) {
 			_, err = c.Write([]byte("x"))
 			return err
 		})
-		f.After(14*time.Second, func() { f.Pause(a, 6*time.Second) })  // b's question at 15 s waits for an answer
-		f.After(18*time.Second, func() { f.Pause(b, 45*time.Second) }) // it comes while b is stopped
+		f.After(14*time.Second, func() { f.Pause(a, 6*time.Second) })  // b's question at 15 s waits
+		f.After(18*time.Second, func() { f.Pause(b, 45*time.Second) }) // its answer arrives meanwhile
 		if err := f.Run(time.Hour); err != nil {
 			t.Errorf("seed %d: %v", seed, err)
 		}
 	}
 }
 
-// Write takes no more from its caller than its buffers hold while the peer is stopped.
+// While the peer is stopped, Write takes no more from its caller than the buffers hold.
 func TestAWriteToAStoppedPeerWaitsWithBoundedMemory(t *testing.T) {
 	const room = 1<<20 + 1<<20 + 64<<10 // the peer's buffer, the bytes in flight and the joined ones
 	f := sim.New(sim.Config{Seed: sim.Seed(1), NICs: 2})

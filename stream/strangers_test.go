@@ -14,7 +14,7 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// answers expects that a stream carries bytes in both directions, and nothing before them.
+// answers checks that a stream carries bytes in both directions, and no bytes before them.
 func answers(t *testing.T, a, b *Conn) {
 	t.Helper()
 	for i, ends := range [][2]*Conn{{a, b}, {b, a}} {
@@ -29,8 +29,8 @@ func answers(t *testing.T, a, b *Conn) {
 	}
 }
 
-// Any process may send to the port of the streams, and numbers of streams can be guessed. A message counts only if it comes
-// from the process and the stream at the other end.
+// Any process may send to the port of the streams, and numbers of streams can be guessed. A
+// message counts only if it comes from the process and the stream at the other end.
 func TestMessagesThatAStrangerForgesChangeNoStream(t *testing.T) {
 	server, client := onSwitch(t)
 	c, s := dialled(t, server, client, "x")
@@ -73,7 +73,7 @@ func TestMessagesThatAStrangerForgesChangeNoStream(t *testing.T) {
 	answers(t, c, s)
 }
 
-// Only a reset from another process tells that another process has the peer's name.
+// Only a reset from another process shows that another process has the peer's name.
 func TestAResetOfThePeerDoesNotSayThatAnotherHasItsName(t *testing.T) {
 	server, client := onSwitch(t)
 	c, s := dialled(t, server, client, "x")
@@ -86,7 +86,8 @@ func TestAResetOfThePeerDoesNotSayThatAnotherHasItsName(t *testing.T) {
 	}
 }
 
-// A message that is longer than any of a stream is discarded. The streams of the process go on.
+// A stream discards a message that is longer than any valid message. The streams of the process
+// go on.
 func TestAMessageThatIsTooLongEndsNoStream(t *testing.T) {
 	server, client := onSwitch(t)
 	c, s := dialled(t, server, client, "x")
@@ -100,7 +101,7 @@ func TestAMessageThatIsTooLongEndsNoStream(t *testing.T) {
 	answers(t, c, s)
 }
 
-// waiters waits until so many calls of Accept wait.
+// waiters waits until want calls of Accept wait.
 func (h *host) waiters(t *testing.T, want int) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
@@ -116,7 +117,8 @@ func (h *host) waiters(t *testing.T, want int) {
 	}
 }
 
-// Two streams may come before the first of two waiting calls of Accept has its turn. Both calls return.
+// Two streams may arrive before the first of two waiting calls of Accept runs. Both calls must
+// return.
 func TestStreamsThatComeTogetherWakeAllCallsOfAccept(t *testing.T) {
 	server, client := onSwitch(t)
 	l, err := (&ListenConfig{Process: server, KeepAlive: -1}).Listen("x")
@@ -187,7 +189,8 @@ func TestCloseWakesAllCallsOfAccept(t *testing.T) {
 	}
 }
 
-// The peer of a stream that nobody has accepted may wait for an answer. Close must tell it that none will come.
+// The peer of a stream that was never accepted may wait for an answer. Close must tell the peer
+// that no answer will come.
 func TestCloseTellsThePeersOfStreamsThatWereNotAccepted(t *testing.T) {
 	server, client := onSwitch(t)
 	l, err := (&ListenConfig{Process: server, KeepAlive: -1}).Listen("x")
@@ -213,8 +216,9 @@ func TestCloseTellsThePeersOfStreamsThatWereNotAccepted(t *testing.T) {
 	}
 }
 
-// A process answers messages that belong to no stream. A peer may send them without end and take no answer, so each queue of answers
-// is bounded. A stream's own messages still have room.
+// A process answers messages that belong to no stream. A peer may send such messages without end
+// and read no answers, so each queue of answers is bounded. A stream's own messages must still
+// have room.
 func TestAnswersToMessagesOfNoStreamAreBounded(t *testing.T) {
 	p, _ := onSwitch(t)
 	h, silent := &host{p: p, owes: p.Runtime().NewGate()}, weft.Name{App: "silent"}
@@ -242,7 +246,8 @@ func TestAnswersToMessagesOfNoStreamAreBounded(t *testing.T) {
 	}
 }
 
-// An event may report the end of a peer that lives. The peer answers, and the stream may then be silent as before.
+// An event may report the end of a peer that lives. The peer answers, and the stream may then be
+// silent as before.
 func TestAStreamWhosePeerAnswersADoubtStaysOpen(t *testing.T) {
 	server, client := onSwitch(t)
 	c, s := dialled(t, server, client, "x")
@@ -259,7 +264,8 @@ func TestAStreamWhosePeerAnswersADoubtStaysOpen(t *testing.T) {
 			t.Fatal("the peer does not answer")
 		}
 	}
-	for _, later := range []time.Duration{2 * keepEvery, 6 * keepEvery} { // the second time, nothing has arrived since the first
+	// The second time, nothing has arrived since the first.
+	for _, later := range []time.Duration{2 * keepEvery, 6 * keepEvery} {
 		c.keepAlive(at.Add(later))
 	}
 	answers(t, c, s)

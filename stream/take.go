@@ -37,7 +37,8 @@ func (c *Conn) take(from weft.Name, addr weft.Address, m *message) bool {
 		return true
 	}
 	if addr != c.peer || m.sender != c.peerNumber || c.state != stateOpen && (!c.lingering() || m.kind == kindData) {
-		return m.kind == kindAccept && addr == c.peer && m.sender == c.peerNumber // the answer to a repeated open
+		// The peer may answer a repeated open.
+		return m.kind == kindAccept && addr == c.peer && m.sender == c.peerNumber
 	}
 	c.stirred = true
 	c.heardSum++
@@ -165,7 +166,8 @@ func (c *Conn) due() (tag weft.Tag, body []byte, ok bool) {
 		c.duties = 0
 	}
 	if c.duties&dutyReset != 0 {
-		c.duties &= dutyAccept | dutyFin | dutyReset // the others no longer hold: bytes before a close may be lost
+		// The others no longer hold: bytes before a close may be lost.
+		c.duties &= dutyAccept | dutyFin | dutyReset
 	}
 	if c.duties == 0 {
 		c.owed = false

@@ -7,7 +7,9 @@ import (
 	"testing"
 )
 
-// The accept of a stream leaves before it is noted that it has. A peer that writes by then knows of the stream: what answers it leaves at once, before a reset.
+// The accept message of a stream leaves before the stream notes that it has left. If the peer
+// writes by then, it knows the stream. A message to the peer must then leave at once, before a
+// reset.
 func TestAnAnswerToAPeerThatWritesLeavesAtOnce(t *testing.T) {
 	server, client := onSwitch(t)
 	c, s := dialled(t, server, client, "told")
@@ -23,7 +25,7 @@ func TestAnAnswerToAPeerThatWritesLeavesAtOnce(t *testing.T) {
 	if _, err := s.Write([]byte("answer")); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Close(); err != nil { // with a byte unread
+	if err := s.Close(); err != nil { // one byte is unread
 		t.Fatal(err)
 	}
 	if got, err := io.ReadAll(c); string(got) != "answer" || !errors.Is(err, syscall.ECONNRESET) {

@@ -16,7 +16,7 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// telling serves each request by naming it, and counts its connections.
+// telling answers each request with the name of the request, and counts its connections.
 func telling(t *testing.T, p *weft.Process, service string, protocols *http.Protocols) (accepted *atomic.Int32) {
 	t.Helper()
 	l, err := stream.Listen(p, service)
@@ -40,7 +40,7 @@ func telling(t *testing.T, p *weft.Process, service string, protocols *http.Prot
 	return accepted
 }
 
-// gets fetches a URL and compares the body.
+// gets fetches a URL and compares the body with want.
 func gets(t *testing.T, client *http.Client, url, want string) {
 	t.Helper()
 	r, err := client.Get(url)
@@ -79,7 +79,7 @@ func TestATransportFindsServicesByTheHostsOfURLs(t *testing.T) {
 	}
 }
 
-// A program that needs settings of its own makes an http.Transport from a Dialer.
+// A program that needs other settings creates an http.Transport from a Dialer.
 func TestADialContextServesATransportAsItIs(t *testing.T) {
 	a, b := pair(t, weft.Config{})
 	telling(t, a, "http", nil)
@@ -151,7 +151,8 @@ func TestATransportReportsWhyADialFailed(t *testing.T) {
 	}
 }
 
-// A proxy of the environment serves hosts of the Internet, and knows no service of the fabric.
+// A proxy of the environment serves hosts of the Internet, and does not know services of the
+// fabric.
 func TestATransportAsksNoProxyOfTheEnvironmentAndHasTheLimitsOfTheDefault(t *testing.T) {
 	_, b := pair(t, weft.Config{})
 	got, want := stream.Transport(b), http.DefaultTransport.(*http.Transport)

@@ -11,7 +11,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// A request to Host must reach the address that Host was asked of, or Host must refuse.
+// A request to the result of Host must reach the address whose Host was called. Otherwise Host
+// must refuse.
 func TestAHostSurvivesAURL(t *testing.T) {
 	refused := 0
 	for _, service := range []string{"http", "HTTP", "a_b", "a+b", "a;b", "a~b", "80", "a^b", "a|b", "a`b", "{x}", "é", "É", "a\"b", "a<b", "\xff", "a\u00adb", "straße", "a.b", "a b"} {

@@ -12,13 +12,15 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// A host that vanishes with streams to which something is owed holds up no other: dials from another host succeed while the NICs still wait for it.
+// A host vanishes while this process still owes messages to its streams. This must not delay
+// other hosts: dials from another host succeed while the NICs still wait for the vanished one.
 func TestAHostThatVanishesHoldsUpNoDialFromAnother(t *testing.T) {
 	const many, dials = 1000, 10
 	for name, owed := range map[string]func(p *sim.Process, c *stream.Conn, i int){
 		"ends": func(_ *sim.Process, c *stream.Conn, _ int) { _ = c.CloseWrite() },
 		"bytes and ends": func(p *sim.Process, c *stream.Conn, i int) {
-			if i < 40 { // all of them would take all operations that a process may have under way
+			// All dials together would take all operations that a process may have in flight.
+			if i < 40 {
 				p.Start("writes", func(*sim.Process) error { _, _ = c.Write(make([]byte, 600<<10)); return nil })
 			}
 			_ = c.CloseWrite()
@@ -90,8 +92,8 @@ func TestAHostThatVanishesHoldsUpNoDialFromAnother(t *testing.T) {
 	}
 }
 
-// A Dial to a silent host that its context ends leaves no send in flight. However many were given up, a Dial to another host succeeds
-// while the NICs still wait for the silent one.
+// If the context of a Dial to a silent host ends, no send stays in flight. After any number of
+// abandoned dials, a Dial to another host succeeds while the NICs still wait for the silent host.
 func TestDialsToASilentHostThatWereGivenUpHoldUpNoOther(t *testing.T) {
 	f := sim.New(sim.Config{Seed: sim.Seed(1), NICs: 3})
 	f.Serve(0, "a/0", acceptAll)

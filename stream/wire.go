@@ -32,10 +32,10 @@ const (
 	numberBytes  = 4
 	headBytes    = numberBytes + 8
 	stateBytes   = headBytes + 8 + 1
-	dataBytes    = 512 << 10             // of the stream in the longest message; divides common lengths of Writes
+	dataBytes    = 512 << 10             // of the stream in the longest message; divides common Write lengths
 	serviceBytes = 255                   // of the longest name of a service
 	mostBytes    = headBytes + dataBytes // of the longest message
-	inboxBytes   = mostBytes             // half of the ring, so the next message arrives while one is read
+	inboxBytes   = mostBytes             // half of the ring: one message is read while the next arrives
 )
 
 // kindShift is the position of the kind in a tag.

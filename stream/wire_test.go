@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Whatever a peer sends is read without a panic, and what is read has what its kind has.
+// Whatever a peer sends, parse must not panic, and its result must have the fields of its kind.
 func FuzzParse(f *testing.F) {
 	var h [headBytes]byte
 	f.Add(uint64(tagOf(kindOpen, 0)), append(head(&h, 7, 1<<18), "http"...))
@@ -40,7 +40,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A ring is a queue of bytes, held against the simplest one.
+// A ring must behave as the simplest queue of bytes does.
 func TestARingIsAQueueOfBytes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var r ring

@@ -241,7 +241,8 @@ func (c *Conn) handOver(b []byte, room int) bool {
 		return false
 	}
 	c.reap()
-	if c.underWay() > 0 || c.inRow() || !c.h.port.Peer(c.remote.Process).TrySend(tagOf(kindData, c.peerNumber), head(&c.first, c.number, c.sent), b) {
+	if c.underWay() > 0 || c.inRow() || !c.h.port.Peer(c.remote.Process).TrySend(tagOf(kindData, c.peerNumber),
+		head(&c.first, c.number, c.sent), b) {
 		return false
 	}
 	c.mu.Lock()
@@ -256,7 +257,8 @@ func (c *Conn) wrote(err error) {
 	defer c.mu.Unlock()
 	c.inWrite = false
 	switch {
-	case c.state == stateClosed && c.err == nil && !c.draining: // Close left it to this Write to tell the peer
+	// Close left it to this Write to tell the peer.
+	case c.state == stateClosed && c.err == nil && !c.draining:
 		c.oweLocked(dutyClose)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		c.interrupt() // the deadline moved or passed, or the direction ended

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// Each long message has to be asked for, so a Write leaves in as few as it can: one that fills the peer's buffer in two. So does what io.Copy brings
-// from a reader that has no more to say than Read.
+// Each long message needs a permission, so a Write uses as few messages as possible: two for a
+// Write that fills the peer's buffer. The same holds for io.Copy from a reader that has no other
+// method than Read.
 func TestAWriteThatFillsTheWindowIsTwoMessages(t *testing.T) {
 	data := make([]byte, readBuffer)
 	for name, write := range map[string]func(c *Conn) error{
@@ -44,7 +45,8 @@ func TestAWriteThatFillsTheWindowIsTwoMessages(t *testing.T) {
 	}
 }
 
-// A ReadFrom does not copy what fills a message: that leaves from where it was read, and what comes next is read to other memory.
+// ReadFrom does not copy the bytes of a full message. They are sent from the memory into which
+// they were read, and the next bytes are read into other memory.
 func TestReadFromReadsToWhatLeaves(t *testing.T) {
 	server, client := onSwitch(t)
 	c, s := dialled(t, server, client, "handed")
@@ -70,7 +72,8 @@ func TestReadFromReadsToWhatLeaves(t *testing.T) {
 	}
 }
 
-// placed notes how often it is read to the same memory as the time before, once that has been filled.
+// placed is a reader. It counts how often it reads into the same memory as the time before, after
+// that memory was filled.
 type placed struct {
 	r            io.Reader
 	last         *byte
@@ -89,7 +92,8 @@ func (p *placed) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// What a reader gives before it fails, or before a deadline ends the Write, arrives, and ReadFrom says how much that is and why it ended.
+// The bytes that a reader returned before it failed, or before a deadline ended the Write, must
+// arrive. ReadFrom returns their number and the error.
 func TestReadFromTellsWhatItHasTakenAndWhyItEnded(t *testing.T) {
 	server, client := onSwitch(t)
 	c, s := dialled(t, server, client, "partly")
@@ -121,7 +125,8 @@ func TestReadFromTellsWhatItHasTakenAndWhyItEnded(t *testing.T) {
 	}
 }
 
-// counted is a reader that does not end. It calls again when it is asked for the second time: what it gave before that has been written.
+// counted is an endless reader. When it is called a second time, it calls a function: the bytes
+// of the first call have been written by then.
 type counted struct {
 	given int64
 	again func()
@@ -139,7 +144,8 @@ func (r *counted) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A part of a message waits for room for the whole, but never if it would be for nothing: with nothing under way no answer might bring any.
+// A part of a message waits until there is room for the whole message. It must not wait if no
+// message is in flight, because then no answer could bring more room.
 func TestAPartOfAMessageWaitsWhileOthersAreUnderWay(t *testing.T) {
 	for _, x := range []struct {
 		n, left, under int
@@ -161,7 +167,8 @@ func TestAPartOfAMessageWaitsWhileOthersAreUnderWay(t *testing.T) {
 	}
 }
 
-// Thousands of connections may be copied to streams, most of which bring nothing: each has a short buffer meanwhile, and a long one while it brings more.
+// Thousands of connections may be copied to streams, and most of them are silent. A silent
+// connection has a short buffer, and an active one has a long buffer.
 func TestAReadFromThatWaitsForAConnectionKeepsLittle(t *testing.T) {
 	server, client := onSwitch(t)
 	c, s := dialled(t, server, client, "idle")
@@ -185,7 +192,7 @@ func TestAReadFromThatWaitsForAConnectionKeepsLittle(t *testing.T) {
 	}
 }
 
-// asking is a connection that tells how much each Read asks for.
+// asking is a connection that records the length of the buffer of each Read.
 type asking struct {
 	net.Conn
 	asked chan<- int

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// slow is a writer that waits in its first Write.
+// slow is a writer that blocks in its first Write.
 type slow struct {
 	entered, leave chan struct{}
 	got            bytes.Buffer
@@ -51,7 +51,8 @@ func arrived(t *testing.T, c *Conn, n int) {
 	}
 }
 
-// writingTo is a stream whose WriteTo is in a Write that does not return before w is told to, and what WriteTo returns.
+// writingTo returns a stream whose WriteTo is in a Write that blocks until w is released. It also
+// returns a channel for the result of WriteTo.
 func writingTo(t *testing.T, w *slow, data []byte) (c, s *Conn, wrote chan error) {
 	t.Helper()
 	server, client := onSwitch(t)
@@ -67,7 +68,7 @@ func writingTo(t *testing.T, w *slow, data []byte) (c, s *Conn, wrote chan error
 	return c, s, wrote
 }
 
-// soon is what a call returns that must not wait.
+// soon returns the result of a call that must not wait.
 func soon(t *testing.T, call func() error) error {
 	t.Helper()
 	done := make(chan error, 1)
@@ -81,7 +82,8 @@ func soon(t *testing.T, call func() error) error {
 	}
 }
 
-// A WriteTo that waits for its writer holds up no Read: that ends by its own deadline, and when the stream is closed.
+// A WriteTo that waits for its writer must not delay a Read. The Read ends at its own deadline,
+// or when the stream is closed.
 func TestAReadBesideAWriteToThatWaitsEnds(t *testing.T) {
 	w := newSlow()
 	c, s, wrote := writingTo(t, w, []byte("hello"))
@@ -106,7 +108,8 @@ func TestAReadBesideAWriteToThatWaitsEnds(t *testing.T) {
 	}
 }
 
-// What a WriteTo writes stays as it is when more comes meanwhile, and a writer's error leaves the rest to be read, in order.
+// The bytes in a Write of WriteTo stay unchanged when more bytes arrive. After an error of the
+// writer, the next Read returns the remaining bytes in order.
 func TestWhatAWriteToHasNotWrittenIsReadNext(t *testing.T) {
 	w := newSlow()
 	w.least, w.err = 7000, errors.New("the writer is full")
@@ -133,8 +136,10 @@ func TestWhatAWriteToHasNotWrittenIsReadNext(t *testing.T) {
 	}
 }
 
-// What a WriteTo has written counts as read, once, whether it lay there or was waited for; what its writer did not take does when it is read next. Else the peer
-// would be told of room that is not there, or a stream that is read to its end would be closed as one that is not.
+// Bytes that WriteTo has written count once as read, whether they were there before or WriteTo
+// waited for them. Bytes that the writer did not take count when they are read next. Otherwise
+// the peer would be told of room that does not exist, or the Close of a stream that was read to
+// its end would act as if bytes were unread.
 func TestWhatAWriteToHasWrittenIsCountedOnce(t *testing.T) {
 	data := make([]byte, 100_000)
 	for _, waits := range []bool{false, true} {
@@ -172,7 +177,7 @@ func TestWhatAWriteToHasWrittenIsCountedOnce(t *testing.T) {
 	}
 }
 
-// A Read that waits beside a WriteTo has what the writer did not take.
+// A Read that waits during a WriteTo gets the bytes that the writer did not take.
 func TestAReadThatWaitsHasWhatAWriteToGivesBack(t *testing.T) {
 	w := newSlow()
 	w.err = errors.New("the writer is full")
@@ -190,7 +195,9 @@ func TestAReadThatWaitsHasWhatAWriteToGivesBack(t *testing.T) {
 	}
 }
 
-// What comes while a WriteTo waits for it is no more the writer's than what was there before: what that does not take is read next, however it says so.
+// WriteTo may wait for bytes and then pass them to its writer. The same rule applies to them as
+// to earlier bytes: the next Read returns those that the writer does not take, however the writer
+// reports this.
 func TestWhatComesToAWriteToAndIsNotWrittenIsReadNext(t *testing.T) {
 	server, client := onSwitch(t)
 	full := errors.New("the writer is full")
