@@ -9,8 +9,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Close waits for what start forms have begun. Their users may find that it has ended before Close does, and begin anew, in vain: neither Close nor
-// the Op may be the worse for it.
+// Close waits for what start forms have begun. Their users may find that it has ended before Close
+// does, and begin anew, in vain: neither Close nor the Op may be the worse for it.
 func TestAnOpThatAClosedProcessRefusesStaysAsItWas(t *testing.T) {
 	for range 200 {
 		_, a, b := parkedPair(t, vni.DefaultGeometry(false), false)

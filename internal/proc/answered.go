@@ -2,16 +2,18 @@ package proc
 
 import "sync/atomic"
 
-// answered is which calls the process has answered. Each call that it receives gets the next receipt, which its Message carries; a copy of the
-// Message has the same. A receipt has a bit in a word, which it shares with its neighbours, and with the receipts of other rounds:
+// answered notes which calls the process has answered. Each received call gets the next receipt.
+// Its Message carries the receipt, and so does a copy of the Message. A receipt has a bit in a
+// word. It shares the word with its neighbours, and with the receipts of other rounds:
 //
 //	receipt      31                     5 4     0
 //	             block                    bit           words[block mod answeredWords]
 //	word         63                    32 31    0
-//	             block                    a bit for each receipt of the block: it is answered
+//	             block                    one bit for each receipt of the block: the call is answered
 //
-// The word of a block is taken over when the first call of a later block at that place is answered. So a call that is never answered costs
-// nothing, and any of the newest answeredCalls receipts is answered once. An older one is answered as often as the process asks; the caller's
+// The first answer to a call of a later block at the same place takes over the word. So a call
+// that is never answered costs nothing. Each of the newest answeredCalls receipts can be answered
+// only once. A call with an older receipt is answered as often as the process asks. The caller's
 // NIC takes the first reply and drops the others.
 type answered struct {
 	last  atomic.Uint32 // receipt
@@ -20,16 +22,16 @@ type answered struct {
 
 const (
 	answeredWords = 1024
-	answeredCalls = 32 * (answeredWords - 1) // one block less: the newest may just have begun
+	answeredCalls = 32 * (answeredWords - 1) // a block less: the newest may have just begun
 )
 
-// init starts the receipts of a process at a place of its own: a Message that was received by another process is mostly too old here, and marks
-// none of its calls.
+// init starts the receipts of a process at its own value. A Message that another process received
+// is therefore mostly too old here, and marks none of this process's calls.
 func (a *answered) init(slot uint16, gen uint32) {
 	a.last.Store(uint32(slot)*0x9e3779b1 + gen*0x85ebca6b)
 }
 
-// received gives a call that has just been received its receipt, which is not 0.
+// received gives a received call its receipt, which is not 0.
 func (a *answered) received(t *Token) {
 	n := a.last.Add(1)
 	if n == 0 {
@@ -48,7 +50,7 @@ func (a *answered) take(receipt uint32) bool {
 			if a.last.Load()-receipt >= answeredCalls {
 				return true
 			}
-			bits = 0 // an older block's
+			bits = 0 // the bits belong to an older block
 		}
 		if bits&bit != 0 {
 			return false
@@ -59,7 +61,7 @@ func (a *answered) take(receipt uint32) bool {
 	}
 }
 
-// giveBack counts a call as not answered: its reply has failed.
+// giveBack counts a call as not answered, because its reply failed.
 func (a *answered) giveBack(receipt uint32) {
 	w, block, bit := a.at(receipt)
 	for {

@@ -26,8 +26,9 @@ func (w *everySecond) Receive(r *vni.StraightReceive) bool {
 	return true
 }
 
-// Where a context is lacking, a goroutine may have found an Op that has one and has ended, and wait for its lock. Its user settles it first, and begins it again by the
-// straight way, for which it needs no lock: the race detector looks whether the two meet.
+// Where a context is lacking, a goroutine may have found an Op that has one and has ended, and wait
+// for its lock. Its user settles it first, and begins it again by the straight way, for which it
+// needs no lock: the race detector looks whether the two meet.
 func TestAnOpIsBegunAgainBesideOneThatWouldHaveItsContext(t *testing.T) {
 	n := &toy{}
 	p, _ := n.join(t, smallGeometry, true, func(*vni.Process, *toyProc) Waiter { return &polling{n: n} }, Options{Straight: &everySecond{}})

@@ -8,8 +8,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// enter lets the caller look at the segment without owning a context, until leave. It is false once the segment has
-// been released.
+// enter allows the caller to access the segment without owning a context, until leave. It returns
+// false once the segment has been released.
 func (p *Process) enter() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -30,7 +30,8 @@ func (p *Process) leave() {
 // Closed reports whether Close has been called.
 func (p *Process) Closed() bool { return p.closed.Load() }
 
-// changed is called when a context has become free or a call has left: others may wait for that.
+// changed is called when a context has become free or a call has left. Other calls may wait for
+// that.
 func (p *Process) changed() {
 	if p.watched.Load() > 0 {
 		p.w.Wake()
@@ -40,8 +41,8 @@ func (p *Process) changed() {
 	}
 }
 
-// isIdle reports whether nothing of this process looks at the segment any more but one call, Close's. A context's
-// doorbell becomes Free by the last access that its operation makes.
+// isIdle reports whether no call of this process accesses the segment any more, except one:
+// Close. A context's doorbell becomes Free by the last access of its operation.
 func (p *Process) isIdle() bool { return p.inside.Load() <= 1 && p.allFree() && p.straightIdle() }
 
 func (p *Process) allFree() bool {
@@ -55,26 +56,28 @@ func (p *Process) allFree() bool {
 	return true
 }
 
-// letGo calls Options.Released if the time has come.
+// letGo calls Options.Released once its conditions hold.
 func (p *Process) letGo() {
 	p.mu.Lock()
-	now := p.closed.Load() && !p.released.Load() && p.inside.Load() == 0 && !slices.ContainsFunc(p.regions, isOuter) && (p.direct || p.inboxes == 0) && p.allFree() && p.straightIdle()
+	now := p.closed.Load() && !p.released.Load() && p.inside.Load() == 0 &&
+		!slices.ContainsFunc(p.regions, isOuter) && (p.direct || p.inboxes == 0) && p.allFree() && p.straightIdle()
 	if now {
 		p.released.Store(true)
 	}
 	p.mu.Unlock()
 	if now && p.opts.Released != nil {
-		for p.looks.Load() > 0 { // it takes a few loads
+		for p.looks.Load() > 0 { // each takes only a few loads
 			runtime.Gosched()
 		}
 		p.opts.Released()
 	}
 }
 
-// Close ends the process's use of its segment: it cancels every operation under way, waits until no call is inside,
-// and lets go. Calls that were blocked, and all later ones, end with ErrClosed. Regions stay until they are closed, but
-// those of groups. A second Close does nothing. If the NIC is gone, Close does not wait: calls that are still inside find that out by
-// themselves, and the last of them lets go.
+// Close ends the process's use of its segment. It cancels every operation in flight, waits until
+// no call is inside, and releases the segment. Blocked calls, and all later ones, end with
+// ErrClosed. Regions stay until they are closed, except the regions of groups. A second Close
+// does nothing. If the NIC is gone, Close does not wait: calls that are still inside notice this
+// themselves, and the last of them releases the segment.
 func (p *Process) Close() error {
 	p.mu.Lock()
 	if p.closed.Load() {
@@ -82,7 +85,7 @@ func (p *Process) Close() error {
 		return nil
 	}
 	p.closed.Store(true)
-	p.inside.Add(1) // Close looks at the segment itself
+	p.inside.Add(1) // Close accesses the segment itself
 	started := p.cancelAll()
 	p.mu.Unlock()
 	if p.opts.Straight != nil {
@@ -110,12 +113,14 @@ func (p *Process) Close() error {
 	return err
 }
 
-// cancelAll posts a Cancel for everything under way and returns what start forms have begun. Under mu.
+// cancelAll posts a Cancel for every operation in flight, and returns those that start forms
+// began. The caller holds mu.
 func (p *Process) cancelAll() (started []*Op) {
 	for l := range p.ops {
 		for i := range p.ops[l] {
 			o := &p.ops[l][i]
-			if s := p.started[l][i].Load(); s != nil && s.posted { // one that is not will find out by itself, and give up
+			// An operation that is not posted finds out by itself, and gives up.
+			if s := p.started[l][i].Load(); s != nil && s.posted {
 				o = s
 				started = append(started, s)
 			}

@@ -158,7 +158,8 @@ func TestABusyRegionStays(t *testing.T) {
 	}
 }
 
-// … and if it is the caller's own memory, which may be unmapped, operations are asked for it as before.
+// … and if it is the caller's own memory, which may be unmapped, operations are asked for it as
+// before.
 func TestABusyRegionOfTheCallersMemoryIsLookedAtAsBefore(t *testing.T) {
 	_, a, _ := pair(t, smallGeometry, false)
 	r, err := a.Register(make([]byte, 10), nil, false)

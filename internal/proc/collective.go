@@ -8,9 +8,9 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Barrier returns when every member has entered it (QNIX-8). If ctx ends first, this process leaves
-// the group, and the others' barriers fail: one that has entered a collective operation cannot take
-// that back. That is so of all of them.
+// Barrier returns when every member has entered it (QNIX-8). If ctx ends first, this process
+// leaves the group, and the others' barriers fail, because a member cannot withdraw from a
+// collective operation that it has entered. This holds for all collective operations.
 func (g *Group) Barrier(ctx context.Context) error {
 	if err := g.begin(ctx, "barrier"); err != nil {
 		return err
@@ -31,9 +31,10 @@ func (g *Group) barrier(ctx context.Context, op string) error {
 	return nil
 }
 
-// Broadcast copies buf of the member with rank root into buf of all others, which must be of the
-// same length. It returns at the root when every member's NIC has the bytes, elsewhere when they
-// are in buf. ErrTruncated: the root's are more; ErrGroupMismatch: they are fewer.
+// Broadcast copies buf of the member with rank root into buf of all others. All must have the
+// same length. At the root, Broadcast returns when every member's NIC has the bytes; elsewhere,
+// it returns when they are in buf. ErrTruncated: the root has more bytes. ErrGroupMismatch: the
+// root has fewer bytes.
 func (g *Group) Broadcast(ctx context.Context, root int, buf []byte) error {
 	if err := g.begin(ctx, "broadcast"); err != nil {
 		return err
@@ -57,8 +58,9 @@ func (g *Group) broadcast(ctx context.Context, op string, root int, buf []byte) 
 	})
 }
 
-// cut does an operation on length bytes as several on at most most bytes each, some of them at a
-// time. fill completes the request for the n bytes at at, and returns those that go out.
+// cut splits an operation on length bytes into operations on at most most bytes each. Some of
+// them run concurrently. fill completes the request for the n bytes at at, and returns the
+// outgoing bytes.
 func (g *Group) cut(ctx context.Context, op string, length, most int, fill func(r *request, at, n int) [][]byte) error {
 	var under [limits.CollectivesUnderWay]*Op
 	var failed error
@@ -70,7 +72,8 @@ func (g *Group) cut(ctx context.Context, op string, length, most int, fill func(
 		o, n := under[ended%len(under)], min(most, length-ended*most)
 		ended++
 		m, err := g.p.end(ctx, o)
-		if err == nil && m.Full != uint64(n) { // of a broadcast; what else is of different lengths fails
+		// In a broadcast, the lengths may differ. Other operations fail if they do.
+		if err == nil && m.Full != uint64(n) {
 			err = fmt.Errorf("%w: a broadcast of %d bytes, where this process expects %d", ErrGroupMismatch, m.Full, n)
 		}
 		if err != nil && failed == nil {

@@ -7,12 +7,14 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// A datagram goes to a process at once or not at all, and may be lost on its way. It needs no credit and keeps no order, and none
-// that finds no receive with its tag waits for one. What comes is put where its receive wants it, in up to as many pieces as an
-// operation may name: a page to its place in a cache, say, and what is said of it elsewhere.
+// A datagram reaches a process at once or not at all, and may be lost on its path. It needs no
+// credit and keeps no order. A datagram that finds no receive with its tag does not wait for one.
+// The NIC puts an arriving datagram into the memory of its receive, in up to as many pieces as an
+// operation may name. So a page can go to its place in a cache, and its header elsewhere.
 
-// SendDatagram sends the concatenation of parts, at most wire.MaxLetter bytes. It returns when they may be reused. It fails if the
-// datagram could not leave: ErrUnreachable, or ErrNoMemory if too many wait.
+// SendDatagram sends the concatenation of parts, at most wire.MaxLetter bytes. It returns when
+// the parts may be reused. If the datagram cannot leave, it fails: with ErrUnreachable, or with
+// ErrNoMemory if too many datagrams wait.
 func (p *Process) SendDatagram(ctx context.Context, to Dest, tag uint64, parts ...[]byte) error {
 	if p.datagramStraight(to, tag, parts, false) {
 		return nil
@@ -25,8 +27,8 @@ func (p *Process) SendDatagram(ctx context.Context, to Dest, tag uint64, parts .
 	return p.run(ctx, &r, parts)
 }
 
-// StartSendDatagramInto begins what SendDatagram does, with an Op that is new or done, and does not wait. The parts must stay as they
-// are until the operation is done.
+// StartSendDatagramInto starts a SendDatagram with an Op that is new or done, and does not wait.
+// The parts must stay unchanged until the operation is done.
 func (p *Process) StartSendDatagramInto(o *Op, to Dest, tag uint64, parts ...[]byte) error {
 	if o.free(p) && p.datagramStraight(to, tag, parts, true) {
 		o.begin(p)
@@ -41,7 +43,8 @@ func (p *Process) StartSendDatagramInto(o *Op, to Dest, tag uint64, parts ...[]b
 	return p.startOp(o, &r, parts)
 }
 
-// RecvDatagram receives one datagram with a tag, or any, into the parts, one behind the other. A longer one is ErrTruncated.
+// RecvDatagram receives one datagram, with one tag or any, into the parts, one after the other.
+// If the datagram is longer, RecvDatagram fails with ErrTruncated.
 func (p *Process) RecvDatagram(ctx context.Context, match Match, parts ...[]byte) (m Message, err error) {
 	r, parts, err := p.recvDatagram(match, parts)
 	if err != nil {
@@ -53,8 +56,8 @@ func (p *Process) RecvDatagram(ctx context.Context, match Match, parts ...[]byte
 	return p.end(ctx, r.op)
 }
 
-// StartRecvDatagramInto begins what RecvDatagram does, with an Op that is new or done. Several parts must each lie in a region, unless
-// the NIC is in this process.
+// StartRecvDatagramInto starts a RecvDatagram with an Op that is new or done. If there are
+// several parts, each must lie in a region, unless the NIC is in this process.
 func (p *Process) StartRecvDatagramInto(o *Op, match Match, parts ...[]byte) error {
 	if o.free(p) && p.startStraightDatagram(o, match, parts) {
 		return nil
@@ -72,7 +75,8 @@ func (p *Process) recvDatagram(match Match, parts [][]byte) (r request, all [][]
 	if len(parts) > p.pieces {
 		return r, nil, fmt.Errorf("%w: a datagram into %d pieces, at most %d", ErrBadArgument, len(parts), p.pieces)
 	}
-	if all, err = p.gather(&r, parts); len(all) == 1 { // an empty one beside it is none
+	// An empty part does not count.
+	if all, err = p.gather(&r, parts); len(all) == 1 {
 		r.to(all[0])
 		all = nil
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// What operations fail with, inside an OpError.
+// The errors of operations, inside an OpError.
 var (
 	ErrUnreachable     = errors.New("NIC unreachable")
 	ErrProcessGone     = errors.New("process gone")
@@ -40,11 +40,13 @@ var (
 	ErrDetached        = fmt.Errorf("%w: it has thrown this process out", ErrNICGone)
 )
 
-// OpError reports which operation failed, with which peer, and why. It unwraps to one of the errors
-// above, to the context.Context's error, or to the error of Memory. Package weft gives it a public
-// form.
+// OpError reports which operation failed, with which peer, and the cause. It unwraps to one of
+// the errors above, to the context.Context's error, or to the error of Memory. Package weft gives
+// it a public form.
 type OpError struct {
-	Op   string   // "send", "receive", "put", "get", "call", "reply", "resolve", "alloc", "free", "event"
+	// Op is "send", "receive", "put", "get", "call", "reply", "resolve", "alloc", "free",
+	// "event".
+	Op   string
 	Peer vni.Name // zero if the peer was not named
 	NIC  uint64   // of the peer; 0 if not known
 	Slot uint16   // of the peer at its NIC; 0 if not known
@@ -60,8 +62,8 @@ func (e *OpError) Error() string {
 	return OpText(e.Op, peer, e.NIC, e.Slot, e.Err)
 }
 
-// OpText returns the text of a failed operation. An empty peer was not named, and 0 is a NIC or a slot
-// that is not known.
+// OpText returns the text of a failed operation. An empty peer was not named. If the NIC or the
+// slot is 0, it is unknown.
 func OpText(op, peer string, nic uint64, slot uint16, err error) string {
 	s := "weft: " + op
 	if peer != "" {
@@ -93,15 +95,19 @@ func preposition(op string) string {
 
 // NICText writes a NIC's id as eight decimal octets (decision 1).
 func NICText(id uint64) string {
-	return fmt.Sprintf("%d:%d:%d:%d:%d:%d:%d:%d", byte(id>>56), byte(id>>48), byte(id>>40), byte(id>>32), byte(id>>24), byte(id>>16),
+	return fmt.Sprintf("%d:%d:%d:%d:%d:%d:%d:%d", byte(id>>56), byte(id>>48), byte(id>>40), byte(id>>32),
+		byte(id>>24), byte(id>>16),
 		byte(id>>8), byte(id))
 }
 
 var statusErrors = map[vni.Status]error{
 	vni.StatusTruncated: ErrTruncated, vni.StatusUnreachable: ErrUnreachable, vni.StatusProcessGone: ErrProcessGone,
-	vni.StatusStaleGeneration: ErrStaleGeneration, vni.StatusNameUnknown: ErrNameUnknown, vni.StatusNameLost: ErrNameLost,
-	vni.StatusCancelled: ErrCancelled, vni.StatusBadArgument: ErrBadArgument, vni.StatusBadRegion: ErrRegion, vni.StatusBadKey: ErrKey,
-	vni.StatusOutOfRange: ErrRange, vni.StatusClosed: ErrClosed, vni.StatusSessionLost: ErrSessionLost, vni.StatusNICGone: ErrNICGone,
+	vni.StatusStaleGeneration: ErrStaleGeneration, vni.StatusNameUnknown: ErrNameUnknown,
+	vni.StatusNameLost:  ErrNameLost,
+	vni.StatusCancelled: ErrCancelled, vni.StatusBadArgument: ErrBadArgument, vni.StatusBadRegion: ErrRegion,
+	vni.StatusBadKey:     ErrKey,
+	vni.StatusOutOfRange: ErrRange, vni.StatusClosed: ErrClosed, vni.StatusSessionLost: ErrSessionLost,
+	vni.StatusNICGone:  ErrNICGone,
 	vni.StatusDetached: ErrDetached, vni.StatusNoMemory: ErrNoMemory, vni.StatusGroupBroken: ErrGroupBroken,
 	vni.StatusGroupSize: ErrGroupSize, vni.StatusGroupJoined: ErrGroupJoined, vni.StatusNoGroup: ErrNoGroup,
 	vni.StatusGroupMismatch: ErrGroupMismatch, vni.StatusWithdrawn: errWithdrawn, vni.StatusFiltered: ErrFiltered,
@@ -120,7 +126,8 @@ func statusError(s vni.Status) error {
 	return fmt.Errorf("%w: %v", ErrBadArgument, s)
 }
 
-// goneError is why a segment is served no more. Whatever the reason, it is ErrNICGone, unless it is a better known one.
+// goneError returns the error of a segment that is no longer served. It is ErrNICGone unless a
+// more precise cause is known.
 func goneError(why vni.Status) error {
 	switch why {
 	case vni.StatusNameLost, vni.StatusClosed, vni.StatusDetached:

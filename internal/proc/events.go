@@ -8,8 +8,9 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Watcher hands out the events of a process, each once. A process has any number of them, which do not take events from one another. One
-// that does not keep up with the last vni.Events events is told how many it has missed.
+// Watcher returns the events of a process, each once. A process may have any number of Watchers,
+// which do not take events from one another. If a Watcher does not keep up with the last
+// vni.Events events, it reports how many it has missed.
 type Watcher struct {
 	p      *Process
 	ready  func() bool
@@ -17,7 +18,8 @@ type Watcher struct {
 	reader *vni.EventReader // under p.mu
 }
 
-// Watch returns a Watcher of the events from now on. That of a process which is closed has none, and looks at no segment: it may be unmapped.
+// Watch returns a Watcher of the events from now on. The Watcher of a closed process returns no
+// events. It accesses no segment, because the segment may be unmapped.
 func (p *Process) Watch() *Watcher {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -33,17 +35,18 @@ func (p *Process) watcher(r *vni.EventReader) *Watcher {
 	return w
 }
 
-// NextEvent waits for the next event and returns it, with how many were lost before it because nothing read them in
-// time. The event of a session's end is there before anything of the next session with that NIC.
+// NextEvent waits for the next event and returns it. lost is the number of earlier events that
+// were overwritten before they were read. The event of a session's end precedes everything of the
+// next session with that NIC.
 func (p *Process) NextEvent(ctx context.Context) (e vni.Event, lost uint64, err error) {
 	return p.events.Next(ctx)
 }
 
-// PollEvent returns the next event if there is one. It does not wait. What the NIC published before its end can still
-// be read.
+// PollEvent returns the next event if there is one. It does not wait. After the end of the NIC,
+// events that the NIC published earlier can still be read.
 func (p *Process) PollEvent() (e vni.Event, lost uint64, ok bool, err error) { return p.events.Poll() }
 
-// Next waits for the next event of the watcher's, as NextEvent does.
+// Next waits for the watcher's next event, as NextEvent does.
 func (w *Watcher) Next(ctx context.Context) (e vni.Event, lost uint64, err error) {
 	p := w.p
 	for {
@@ -53,7 +56,7 @@ func (w *Watcher) Next(ctx context.Context) (e vni.Event, lost uint64, err error
 			return e, lost, err
 		}
 		if !p.enter() {
-			continue // closed: Poll says so
+			continue // closed: Poll returns the error
 		}
 		err = p.w.Wait(ctx, w.ready)
 		if errors.Is(err, ErrNICGone) {

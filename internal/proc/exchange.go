@@ -9,18 +9,18 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// Gather, scatter and all-to-all move different bytes between each two members, so that a NIC in
-// between could not save anything. They are made of what there is: the member in the middle tells
-// the others the handle of a region, they PUT into it or GET from it, and a barrier says that all
-// is done.
+// Gather, scatter and all-to-all move different bytes between each pair of members, so a NIC in
+// between could not save anything. They use other operations: the member in the middle tells the
+// others the handle of a region. The others PUT into it or GET from it, and a barrier reports
+// that all is done.
 
-// A member tells of a region so, at byte 20 by which operation, and at byte 32 what else it has to
-// say, which is the length of a part.
+// The message of a member about its region holds the handle. It holds the operation at byte 20,
+// and one more word at byte 32: the length of a part.
 const handleBytes = 40
 
-// form is what members do with the regions that they tell each other of. It shows them that they do
-// different things, since what goes between them is as long in each. Members may be of different
-// builds, so a number keeps its meaning.
+// form is the use that members make of the regions that they announce. It shows members that they
+// do different things, since the announcements of all forms have the same length. Members may run
+// different builds, so a number keeps its meaning.
 type form uint32
 
 const (
@@ -32,7 +32,7 @@ const (
 	formScatterParts
 	formAllToAll
 	formAllToAllParts
-	formReduce // of vectors in parts, which have agreed
+	formReduce // of vectors in parts, after an agreement
 	formReduceFunc
 	formAllReduceFunc
 	formSplit
@@ -52,10 +52,11 @@ func (h *Handle) put(b []byte) {
 
 func (h *Handle) get(b []byte) {
 	le := binary.LittleEndian
-	*h = Handle{NIC: le.Uint64(b), Slot: uint16(le.Uint32(b[8:])), Gen: le.Uint32(b[12:]), Region: le.Uint32(b[16:]), Key: le.Uint64(b[24:])}
+	*h = Handle{NIC: le.Uint64(b), Slot: uint16(le.Uint32(b[8:])), Gen: le.Uint32(b[12:]), Region: le.Uint32(b[16:]),
+		Key: le.Uint64(b[24:])}
 }
 
-// region is memory of n bytes for others to put into, or get from.
+// region returns memory of n bytes that others may PUT into or GET from.
 func (g *Group) region(n int) (*Region, error) {
 	if r := g.shared; r != nil {
 		if len(r.mem) >= n {
@@ -71,9 +72,10 @@ func (g *Group) region(n int) (*Region, error) {
 	return r, err
 }
 
-// show tells all members the handle of a region of root with n bytes, and a word that it has. It
-// returns the root's. If members do different things, it fails at all of them.
-func (g *Group) show(ctx context.Context, op string, f form, root, n int, word uint64) (h Handle, mem []byte, theirs uint64, err error) {
+// show tells all members the handle of a region of root with n bytes, and one more word. It
+// returns the root's handle and word. If members do different things, it fails at all of them.
+func (g *Group) show(ctx context.Context, op string, f form, root, n int,
+	word uint64) (h Handle, mem []byte, theirs uint64, err error) {
 	var b [handleBytes]byte
 	if g.rank == root {
 		r, err := g.region(n)
@@ -92,8 +94,8 @@ func (g *Group) show(ctx context.Context, op string, f form, root, n int, word u
 	return h, mem, binary.LittleEndian.Uint64(b[32:]), nil
 }
 
-// showAll broadcasts what the root shows, which begins with a handle and the form. A member that
-// expects another form, or another length, makes the operation fail at all of them.
+// showAll broadcasts the root's announcement, which begins with a handle and the form. If a
+// member expects another form or another length, the operation fails at all members.
 func (g *Group) showAll(ctx context.Context, op string, f form, root int, b []byte) error {
 	switch err := g.broadcast(ctx, op, root, b); {
 	case errors.Is(err, ErrTruncated), errors.Is(err, ErrGroupMismatch):
@@ -108,8 +110,8 @@ func (g *Group) showAll(ctx context.Context, op string, f form, root int, b []by
 	return nil
 }
 
-// showParts is show of parts that all have the same length. A member with another length finds that
-// out here, and so does the root, by the barrier at the end.
+// showParts is show for parts of equal length. A member with another length notices it here. The
+// root learns of it from the barrier at the end.
 func (g *Group) showParts(ctx context.Context, op string, f form, root, part int) (h Handle, mem []byte, err error) {
 	h, mem, theirs, err := g.show(ctx, op, f, root, part*len(g.roster), uint64(part))
 	if err == nil && theirs != uint64(part) {
@@ -118,8 +120,8 @@ func (g *Group) showParts(ctx context.Context, op string, f form, root, part int
 	return h, mem, err
 }
 
-// putOwn puts this member's bytes into root's region, where h and mem are, and returns when all
-// members have done so.
+// putOwn puts this member's bytes into root's region, which is described by h and mem. It returns
+// when all members have done so.
 func (g *Group) putOwn(ctx context.Context, op string, root int, h Handle, mem []byte, offset uint64, b []byte) error {
 	if g.rank == root {
 		copy(mem[offset:], b)
@@ -131,7 +133,7 @@ func (g *Group) putOwn(ctx context.Context, op string, root int, h Handle, mem [
 	return g.barrier(ctx, op)
 }
 
-// getOwn is the opposite of putOwn.
+// getOwn is the opposite of putOwn: it reads this member's bytes from root's region.
 func (g *Group) getOwn(ctx context.Context, op string, root int, h Handle, mem []byte, offset uint64, b []byte) error {
 	if g.rank == root {
 		copy(b, mem[offset:])
@@ -143,8 +145,8 @@ func (g *Group) getOwn(ctx context.Context, op string, root int, h Handle, mem [
 	return g.barrier(ctx, op)
 }
 
-// Gather brings part of every member, equally long, to the member with rank root, which has them in
-// all by rank. The others' all is not looked at.
+// Gather copies part of every member to the member with rank root, into all, in the order of
+// ranks. All parts must have the same length. Gather ignores all at the other members.
 func (g *Group) Gather(ctx context.Context, root int, part, all []byte) error {
 	if err := g.begin(ctx, "gather"); err != nil {
 		return err
@@ -182,7 +184,7 @@ func (g *Group) badLength(op string, all, part int) error {
 	return g.bad(op, "%d bytes for %d members of %d bytes each", all, len(g.roster), part)
 }
 
-// AllGather is Gather that gives all to every member.
+// AllGather is Gather whose result every member gets.
 func (g *Group) AllGather(ctx context.Context, part, all []byte) error {
 	if err := g.begin(ctx, "all-gather"); err != nil {
 		return err
@@ -204,8 +206,8 @@ func (g *Group) allGather(ctx context.Context, op string, f form, part, all []by
 	return g.broadcast(ctx, op, 0, all)
 }
 
-// Scatter cuts all of the member with rank root into equal parts and brings each member the one of
-// its rank. The others' all is not looked at.
+// Scatter cuts all of the member with rank root into equal parts, and copies to each member the
+// part of its rank. Scatter ignores all at the other members.
 func (g *Group) Scatter(ctx context.Context, root int, all, part []byte) error {
 	const op = "scatter"
 	if err := g.begin(ctx, op); err != nil {
@@ -237,8 +239,8 @@ func (g *Group) Scatter(ctx context.Context, root int, all, part []byte) error {
 	return g.getOwn(ctx, op, root, h, mem, uint64(g.rank*len(part)), part)
 }
 
-// AllToAll brings part j of every member i to part i of member j. Both have one part for each
-// member, equally long.
+// AllToAll copies part j of every member i to part i of member j. from and to each have one part
+// for each member, and all parts have the same length.
 func (g *Group) AllToAll(ctx context.Context, from, to []byte) error {
 	const op = "all-to-all"
 	if err := g.begin(ctx, op); err != nil {
@@ -252,7 +254,7 @@ func (g *Group) AllToAll(ctx context.Context, from, to []byte) error {
 	if err := g.look(op, from, to); err != nil {
 		return err
 	}
-	// Not the region that gathers use: theirs is told and used up in between.
+	// This is not the region that gathers use, which is announced and used up in between.
 	r, err := g.p.allocInner(max(len(to), 1))
 	if err != nil {
 		return g.unfit(op, err)
@@ -279,14 +281,15 @@ func (g *Group) exchange(ctx context.Context, op string, r *Region, from []byte,
 		return err
 	}
 	for i := range n {
-		to := (g.rank + i) % n // not all to the same one first
+		to := (g.rank + i) % n // start with different members, to spread the load
 		b := handles[to*handleBytes:]
 		h.get(b)
 		bytes := from[to*part : (to+1)*part]
 		var err error
 		switch theirs := binary.LittleEndian.Uint64(b[32:]); {
 		case theirs != uint64(part):
-			err = fmt.Errorf("%w: parts of %d bytes, those of %v have %d", ErrBadArgument, part, g.roster[to].Name, theirs)
+			err = fmt.Errorf("%w: parts of %d bytes, those of %v have %d", ErrBadArgument, part, g.roster[to].Name,
+				theirs)
 		case to == g.rank:
 			copy(r.mem[to*part:], bytes)
 		case part > 0:
@@ -299,10 +302,10 @@ func (g *Group) exchange(ctx context.Context, op string, r *Region, from []byte,
 	return g.barrier(ctx, op)
 }
 
-// missed fails an operation whose bytes could not be put into the region of another member, or got
-// from it. A member whose region is not reached has left or ended, or is about to: it does not
-// enter the barrier, which so says of all that the group is broken, and by which member. Whatever
-// else went wrong is this process's own, which leaves the group.
+// missed fails an operation whose bytes could not be put into the region of another member, or
+// read from it. If a member's region cannot be reached, the member has left or ended, or will
+// soon. It does not enter the barrier, so the barrier reports to all that the group is broken,
+// and by which member. Any other failure belongs to this process, which leaves the group.
 func (g *Group) missed(ctx context.Context, op string, why error) error {
 	for _, gone := range []error{ErrRegion, ErrProcessGone, ErrStaleGeneration, ErrUnreachable, ErrSessionLost} {
 		if errors.Is(why, gone) {

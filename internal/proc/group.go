@@ -9,8 +9,8 @@ import (
 )
 
 // Group is this process's membership in a group (QNIX-54). Its operations are collective: each
-// member calls the same ones in the same order. The NICs do them; a process that waits is woken
-// once.
+// member calls the same operations in the same order. The NICs carry them out. A waiting process
+// is woken only once.
 //
 //	Join ──► Barrier, Broadcast, Reduce, Gather … ──► Close
 //	  │           │ a member has left or ended
@@ -19,25 +19,27 @@ import (
 type Group struct {
 	p      *Process
 	name   string
-	key    vni.Name // by which NICs know the group: its name or its origin, and its epoch
+	key    vni.Name // name or origin of the group, and its epoch; known to the NICs
 	number uint32   // by which the NIC knows the membership
 	rank   int
 	roster []Dest
 	piece  int    // bytes of one reduction
-	splits uint64 // how often the group has been split, as far as its members know
+	splits uint64 // splits of the group, as far as its members know
 
 	turns turns
 
-	// Of the operation that has the turn.
+	// For the operation that has the turn.
 	midway  bool    // the others wait for the rest of it
-	shared  *Region // where others put what is gathered; kept for the next time
-	handles []byte  // of the regions of all members, as they were told last, while shared stays; else nil
+	shared  *Region // the others put gathered bytes here; kept for the next time
+	handles []byte  // regions of all members, as last announced; nil without shared
 }
 
-// GroupError says which operation of which group failed, and why. If a member has left or ended,
-// Dead is its name.
+// GroupError reports which operation of which group failed, and the cause. If a member has left
+// or ended, Dead is its name.
 type GroupError struct {
-	Op    string // "join", "barrier", "broadcast", "reduce", "all-reduce", "gather", "split", "shrink", "leave" …
+	// Op is "join", "barrier", "broadcast", "reduce", "all-reduce", "gather", "split", "shrink",
+	// "leave" and so on.
+	Op    string
 	Group string
 	Dead  vni.Name
 	Err   error
@@ -53,23 +55,23 @@ func (e *GroupError) Error() string {
 
 func (e *GroupError) Unwrap() error { return e.Err }
 
-// Name is the group's name.
+// Name returns the group's name.
 func (g *Group) Name() string { return g.name }
 
-// Epoch is how often the group has shrunk.
+// Epoch returns how often the group has shrunk.
 func (g *Group) Epoch() int { return int(vni.Epoch(&g.key)) }
 
-// Rank is this process's place among the members, which are in the order of their names.
+// Rank returns this process's place among the members, which are in the order of their names.
 func (g *Group) Rank() int { return g.rank }
 
-// Size is how many members the group has.
+// Size returns the number of members.
 func (g *Group) Size() int { return len(g.roster) }
 
-// Member is the member with a rank.
+// Member returns the member with a rank.
 func (g *Group) Member(rank int) Dest { return g.roster[rank] }
 
-// begin takes the turn for an operation, and makes sure that the memory which it uses stays until
-// done.
+// begin takes the turn for an operation. It also ensures that the memory of the operation stays
+// until done.
 func (g *Group) begin(ctx context.Context, op string) error {
 	if err := ctx.Err(); err != nil {
 		return g.fail(op, Message{}, err)
@@ -84,7 +86,7 @@ func (g *Group) begin(ctx context.Context, op string) error {
 	return nil
 }
 
-// enter is begin of an operation that has the turn.
+// enter is begin for an operation that already has the turn.
 func (g *Group) enter(op string) error {
 	if !g.p.enter() {
 		return g.fail(op, Message{}, ErrClosed)
@@ -110,7 +112,7 @@ func (g *Group) fail(op string, m Message, err error) error {
 	return e
 }
 
-// reason is why an operation failed, without which it was.
+// reason returns the cause of an operation's error, without the operation.
 func reason(err error) error {
 	var o *OpError
 	if errors.As(err, &o) {
@@ -119,28 +121,30 @@ func reason(err error) error {
 	return err
 }
 
-// notBegun leaves the group if others may have begun what will not be ended: a step of an operation
-// could not begin, and either it was not the first, or its arguments or memory are why, of which
-// the others do not know. ctx alone, at the first step, leaves the process in the group.
+// notBegun leaves the group if other members may have begun an operation that will not end. A
+// step of the operation could not begin. Either it was not the first step, or the cause is an
+// argument or memory, which the others do not know. If only ctx ended, at the first step, the
+// process stays in the group.
 func (g *Group) notBegun(ctx context.Context, others bool) {
 	if others || ctx.Err() == nil {
 		g.quit()
 	}
 }
 
-// unfit fails an operation that this process cannot enter with its arguments, or for want of
-// memory. The others may have entered it, and would wait for good: the process leaves the group.
+// unfit fails an operation that this process cannot enter because of its arguments or a lack of
+// memory. Other members may have entered it and would wait for ever, so the process leaves the
+// group.
 func (g *Group) unfit(op string, why error) error {
 	g.quit()
 	return g.fail(op, Message{}, why)
 }
 
-// bad is unfit because of an argument.
+// bad is unfit for an invalid argument.
 func (g *Group) bad(op, format string, args ...any) error {
 	return g.unfit(op, fmt.Errorf("%w: %s", ErrBadArgument, fmt.Sprintf(format, args...)))
 }
 
-// Refuse is unfit of a caller that has looked at arguments itself.
+// Refuse is unfit for a caller that checked the arguments itself.
 func (g *Group) Refuse(ctx context.Context, op string, why error) error {
 	if err := g.begin(ctx, op); err != nil {
 		return err
@@ -156,8 +160,9 @@ func (g *Group) checkRoot(op string, root int) error {
 	return nil
 }
 
-// look says why memory cannot be read, or written, as an operation needs it. It is asked before the
-// operation is entered: what is copied here no request names, so that nothing looks at it later.
+// look returns an error if an operation cannot read or write the memory that it needs. It is
+// called before the operation is entered. No request names memory that is copied here, so no
+// later check covers it.
 func (g *Group) look(op string, read, written []byte) error {
 	l := g.p.registered.Load()
 	if l == nil {

@@ -12,23 +12,27 @@ import (
 )
 
 // Join makes this process a member of a group of size members, and returns when all have joined.
-// The group's name has 1 to 24 bytes of a–z, 0–9, '.', '_', '-'. ErrGroupSize: others expect
-// another size, or all are there already; ErrGroupJoined: this process is a member; ErrGroupBroken:
-// a member went while the group gathered.
+// The group's name has 1 to 24 bytes of a–z, 0–9, '.', '_', '-'. ErrGroupSize: other members
+// expect another size, or the group is complete. ErrGroupJoined: this process is already a
+// member. ErrGroupBroken: a member left or ended while the group gathered.
 func (p *Process) Join(ctx context.Context, name string, size int) (*Group, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &GroupError{Op: "join", Group: name, Err: err}
 	}
 	if size < 1 || size > limits.GroupMembers {
-		return nil, &GroupError{Op: "join", Group: name, Err: fmt.Errorf("%w: size %d, expected 1 to %d", ErrBadArgument, size, limits.GroupMembers)}
+		return nil, &GroupError{Op: "join", Group: name,
+			Err: fmt.Errorf("%w: size %d, expected 1 to %d", ErrBadArgument, size, limits.GroupMembers)}
 	}
 	key, err := vni.MakeName(name, 0)
 	if err != nil {
-		return nil, &GroupError{Op: "join", Group: name, Err: fmt.Errorf("%w: a group's name has 1 to %d bytes of a-z, 0-9, '.', '_' or '-'", ErrBadArgument, limits.NameBytes)}
+		return nil, &GroupError{Op: "join", Group: name,
+			Err: fmt.Errorf("%w: a group's name has 1 to %d bytes of a-z, 0-9, '.', '_' or '-'", ErrBadArgument,
+				limits.NameBytes)}
 	}
 	g, _, err := p.join(ctx, key, size, 0, size)
 	if errors.Is(err, ErrNoMemory) {
-		return nil, &GroupError{Op: "join", Group: name, Err: fmt.Errorf("%w: the process is in %d groups, which is the most", ErrNoMemory, limits.Groups)}
+		return nil, &GroupError{Op: "join", Group: name,
+			Err: fmt.Errorf("%w: the process is in %d groups, which is the most", ErrNoMemory, limits.Groups)}
 	} else if err != nil {
 		return nil, &GroupError{Op: "join", Group: name, Err: reason(err)}
 	}
@@ -36,8 +40,8 @@ func (p *Process) Join(ctx context.Context, name string, size int) (*Group, erro
 	return g, nil
 }
 
-// AppGroup lists the processes that live and are of the same application as this one (QNIX-55), by
-// index.
+// AppGroup returns the names of the live processes of this process's application (QNIX-55), in
+// the order of their indices.
 func (p *Process) AppGroup(ctx context.Context) ([]vni.Name, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &OpError{Op: "application's group", Err: err}
@@ -54,9 +58,11 @@ func (p *Process) AppGroup(ctx context.Context) ([]vni.Name, error) {
 	return all, nil
 }
 
-// join asks the NIC for a membership of a group of at most n. base is that of a group that shrinks
-// to it, or that it is a part of. If the join fails, m tells of it.
-func (p *Process) join(ctx context.Context, key vni.Name, size int, base uint32, n int) (g *Group, m Message, err error) {
+// join asks the NIC for a membership of a group of at most n members. base is the number of the
+// group that shrinks to the new group, or of which the new group is a part. If the join fails, m
+// describes the failure.
+func (p *Process) join(ctx context.Context, key vni.Name, size int, base uint32,
+	n int) (g *Group, m Message, err error) {
 	roster := make([]byte, n*vni.RosterBytes)
 	r := request{what: "join", code: vni.CodeJoinGroup, group: base, size: uint32(size)}
 	r.send = vni.SendContext{Receiver: key}
@@ -79,8 +85,8 @@ func (p *Process) join(ctx context.Context, key vni.Name, size int, base uint32,
 	return g, m, nil
 }
 
-// misfit says of a group that has no place for a process which sizes are meant. sizes is as
-// vni.GroupSizes has it.
+// misfit adds the sizes to the error of a group that has no place for a process. sizes has the
+// form of vni.GroupSizes.
 func misfit(err error, sizes uint64, asked int) error {
 	if !errors.Is(err, ErrGroupSize) || sizes == 0 {
 		return err
@@ -89,7 +95,8 @@ func misfit(err error, sizes uint64, asked int) error {
 	if size == asked {
 		return fmt.Errorf("%w: all %d members are there", ErrGroupSize, there)
 	}
-	return fmt.Errorf("%w: this process expects %d members, and the %d that are there expect %d", ErrGroupSize, asked, there, size)
+	return fmt.Errorf("%w: this process expects %d members, and the %d that are there expect %d", ErrGroupSize, asked,
+		there, size)
 }
 
 // quit leaves the group without waiting for other members.
@@ -98,16 +105,17 @@ func (g *Group) quit() {
 	ctx, cancel := g.p.patience()
 	defer cancel()
 	if err := g.p.begin(ctx, nil, &r); err == nil {
-		_ = r.op.finish(new(Message), g.p.promptly(ctx, r.op)) // it has left already, or the NIC is gone
+		// An error means that it has left already, or that the NIC is gone.
+		_ = r.op.finish(new(Message), g.p.promptly(ctx, r.op))
 		r.op.release()
 	}
 }
 
-// Shrink makes a new group of the members that are left, in a new epoch, and closes this one. Every
-// surviving member must call it. It returns when they agree on which of them are left. A join that
-// fails because one more member goes begins again in the next epoch, and waits for the same members.
-// One of these may have this new group already. The NIC keeps that member's seat in the old group
-// until no join can fail, so that it is waited for.
+// Shrink makes a new group of the remaining members, in a new epoch, and closes this one. Every
+// surviving member must call it. It returns when they agree on the remaining members. If a join
+// fails because one more member is lost, it begins again in the next epoch, and waits for the
+// same members. One of these may already have the new group. The NIC keeps that member's seat in
+// the old group until no join can fail, so the others wait for it.
 func (g *Group) Shrink(ctx context.Context) (*Group, error) {
 	if err := g.begin(ctx, "shrink"); err != nil {
 		return nil, err
@@ -120,23 +128,24 @@ func (g *Group) Shrink(ctx context.Context) (*Group, error) {
 			n.name, n.splits = g.name, g.splits
 			return n, g.close()
 		}
-		// Another member has gone meanwhile, or not all knew yet that one had: once more, in the
-		// next epoch.
+		// Another member was lost meanwhile, or not all members knew yet that one was lost. Try
+		// again in the next epoch.
 		if !errors.Is(err, ErrGroupBroken) && !errors.Is(err, ErrGroupMismatch) {
 			return nil, g.fail("shrink", Message{}, err)
 		}
 	}
-	return nil, g.unfit("shrink", fmt.Errorf("%w: the group has shrunk %d times, which is the most", ErrNoMemory, g.Epoch()))
+	return nil, g.unfit("shrink", fmt.Errorf("%w: the group has shrunk %d times, which is the most", ErrNoMemory,
+		g.Epoch()))
 }
 
 // Close ends the membership, and every operation that was started before and is not done. It does
-// not wait for one that is started meanwhile. Operations that this process has completed complete
-// at the others too; later ones fail.
+// not wait for an operation that is started meanwhile. An operation that this process has
+// completed also completes at the others; later ones fail.
 func (g *Group) Close() error {
 	if err := g.turns.end(g.p); err != nil {
 		return g.fail("leave", Message{}, err)
 	}
-	if g.enter("leave") != nil { // it has left with its process
+	if g.enter("leave") != nil { // it left when its process ended
 		g.turns.pass()
 		return nil
 	}

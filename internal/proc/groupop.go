@@ -6,12 +6,12 @@ import (
 	"sync/atomic"
 )
 
-// GroupOp is an operation of a group that was started. The zero value is ready, and so is one that
+// GroupOp is a started operation of a group. The zero value is ready for use, and so is one that
 // is done.
 //
 //	Start ──► waits for its turn ──► has the turn ──► done
 type GroupOp struct {
-	state atomic.Int32 // one word, so that a waiter that sees it done may start it again
+	state atomic.Int32 // a single word, so a waiter that sees it done may start it again
 
 	g     *Group
 	ctx   context.Context
@@ -19,7 +19,7 @@ type GroupOp struct {
 	do    func(context.Context) error
 	ended bool // under turns.mu: the group was closed
 	err   error
-	gate  Gate // of a waiter: open once it is done
+	gate  Gate // for a waiter; open once the operation is done
 }
 
 // The states of a GroupOp.
@@ -29,11 +29,12 @@ const (
 	opDone // err is set
 )
 
-// Start starts an operation of a group, which do does when its turn has come, in a function that
-// spawn starts. do is given a context that ends with ctx, and calls one operation of g with it.
-// ErrQueueFull: the group has limits.GroupStarted of them. If a start fails, o ends with its error,
-// unless o was in flight.
-func (g *Group) Start(ctx context.Context, o *GroupOp, spawn func(func()), what string, do func(context.Context) error) error {
+// Start starts an operation of a group. When its turn comes, do carries it out, in a function
+// that spawn starts. do gets a context that ends with ctx, and calls one operation of g with it.
+// ErrQueueFull: limits.GroupStarted operations of the group are already started. If a start
+// fails, o ends with its error, unless o was in flight.
+func (g *Group) Start(ctx context.Context, o *GroupOp, spawn func(func()), what string,
+	do func(context.Context) error) error {
 	if o.state.Swap(opStarted) == opStarted {
 		return g.fail(what, Message{}, errOpBusy)
 	}
@@ -59,7 +60,7 @@ func (g *Group) Start(ctx context.Context, o *GroupOp, spawn func(func()), what 
 
 var errOpBusy = fmt.Errorf("%w: the GroupOp was started before, and is not done", ErrBadArgument)
 
-// finish notes how the operation has ended.
+// finish records the result of the operation.
 func (o *GroupOp) finish(err error) {
 	o.err, o.ctx, o.do = err, nil, nil
 	gate := o.gate
@@ -67,8 +68,8 @@ func (o *GroupOp) finish(err error) {
 	gate.Open()
 }
 
-// Wait waits until the operation is done, and returns how it has ended. If ctx ends first, it
-// returns ctx's error, and the operation goes on.
+// Wait waits until the operation is done, and returns its result. If ctx ends first, Wait returns
+// ctx's error, and the operation goes on.
 func (o *GroupOp) Wait(ctx context.Context) error {
 	if o.state.Load() == opNew {
 		return errNoGroupOp("wait")
@@ -78,11 +79,11 @@ func (o *GroupOp) Wait(ctx context.Context) error {
 			return o.g.fail(o.what, Message{}, err)
 		}
 	}
-	o.gate.Open() // for others that wait
+	o.gate.Open() // for other waiters
 	return o.err
 }
 
-// Test reports whether the operation is done, and how it has ended.
+// Test reports whether the operation is done, and its result.
 func (o *GroupOp) Test() (done bool, err error) {
 	switch o.state.Load() {
 	case opNew:

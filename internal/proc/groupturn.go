@@ -9,31 +9,31 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// turns gives the operations of a group in this process their order. One has the turn. Those that
-// were started wait for it in the order in which they were started, and a call that waits has its
-// place among them.
+// turns orders the operations of a group in this process. One operation has the turn. Started
+// operations wait in the order in which they were started, and a waiting call has its place among
+// them.
 //
 //	started: 1 2 3 ──► call ──► started: 4        a second call meanwhile fails
 //	         │          └ its own goroutine
-//	         └ a runner does one after the other; it ends when none is left, or the call's turn has come
+//	         └ a runner does one after the other; it ends when none is left, or when the call's turn comes
 //
-// A runner does an operation by the call that blocks. That call knows by its context that it has
-// the turn.
+// A runner carries out an operation by its blocking call. That call knows from its context that
+// it has the turn.
 type turns struct {
 	mu    sync.Mutex
 	taken bool // an operation has the turn
 	call  bool // a call has the turn, or waits for it
-	left  int  // how many were started and are not done
+	left  int  // number of operations that were started and are not done
 	queue []turn
 
 	running *GroupOp           // the started operation that has the turn; nil if none has
-	ctx     context.Context    // of running, once its runner has come to it
+	ctx     context.Context    // context of running, set when its runner has reached it
 	cancel  context.CancelFunc // ends ctx
 
-	spawn func(func()) // starts a runner; known once an operation was started
+	spawn func(func()) // starts a runner; known after the first start
 }
 
-// turn is what waits: an operation that was started, or the call, by its gate.
+// turn is a waiting entry: a started operation, or the call with its gate.
 type turn struct {
 	op   *GroupOp
 	gate Gate
@@ -41,7 +41,7 @@ type turn struct {
 
 var errGroupBusy = fmt.Errorf("%w: another call of the group is in flight in this process", ErrBadArgument)
 
-// take takes the turn for a call, once all that were started before have had theirs.
+// take takes the turn for a call, after all operations that were started before.
 func (t *turns) take(ctx context.Context, p *Process) error {
 	t.mu.Lock()
 	if t.running != nil && t.ctx == ctx {
@@ -64,16 +64,17 @@ func (t *turns) take(ctx context.Context, p *Process) error {
 	return t.await(ctx, gate)
 }
 
-// await waits until the turn of a call has come.
+// await waits for the turn of a call.
 func (t *turns) await(ctx context.Context, gate Gate) error {
 	err := gate.Wait(ctx)
-	if err != nil && !t.withdraw() { // it has the turn by now
+	if err != nil && !t.withdraw() { // otherwise it has the turn by now
 		t.pass()
 	}
 	return err
 }
 
-// withdraw takes the call out of the queue; it returns false if the call is not there any more.
+// withdraw removes the call from the queue. It returns false if the call is no longer in the
+// queue.
 func (t *turns) withdraw() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,7 +87,8 @@ func (t *turns) withdraw() bool {
 	return true
 }
 
-// pass ends the turn of a call, unless it is that of a started operation, whose runner ends it.
+// pass ends the turn of a call. It does nothing for a started operation, whose runner ends the
+// turn.
 func (t *turns) pass() {
 	t.mu.Lock()
 	if t.running != nil {
@@ -101,8 +103,8 @@ func (t *turns) pass() {
 	}
 }
 
-// next gives the turn to the first that waits. It returns an operation that was started, for a
-// runner; a call goes on by itself. Under mu.
+// next gives the turn to the first entry of the queue. If that is a started operation, next
+// returns it for a runner. A call continues by itself. The caller holds mu.
 func (t *turns) next() *GroupOp {
 	if len(t.queue) == 0 {
 		t.taken = false
@@ -117,13 +119,13 @@ func (t *turns) next() *GroupOp {
 	return first.op
 }
 
-// start gives an operation its turn when all before it have had theirs. spawn starts a runner, if
-// there is none.
+// start queues an operation behind all earlier ones. If there is no runner, spawn starts one.
 func (t *turns) start(o *GroupOp, spawn func(func())) error {
 	t.mu.Lock()
 	if t.left == limits.GroupStarted {
 		t.mu.Unlock()
-		return fmt.Errorf("%w: %d operations of the group were started and are not done, which is the most", ErrQueueFull, limits.GroupStarted)
+		return fmt.Errorf("%w: %d operations of the group were started and are not done, which is the most",
+			ErrQueueFull, limits.GroupStarted)
 	}
 	t.left++
 	t.spawn = spawn
@@ -140,15 +142,16 @@ func (t *turns) start(o *GroupOp, spawn func(func())) error {
 	return nil
 }
 
-// run does operations that were started, one after the other, from o on.
+// run carries out started operations, one after the other, from o on.
 func (t *turns) run(o *GroupOp) {
 	for o != nil {
 		o = t.runOne(o)
 	}
 }
 
-// runOne does an operation that was started, and returns the one whose turn is next. If a function
-// of the program ends the runner's goroutine, another runner goes on with that.
+// runOne carries out a started operation, and returns the operation whose turn is next. If a
+// function of the program ends the runner's goroutine, another runner continues with that
+// operation.
 func (t *turns) runOne(o *GroupOp) (next *GroupOp) {
 	ctx, cancel := context.WithCancel(o.ctx)
 	t.mu.Lock()
@@ -170,12 +173,12 @@ func (t *turns) runOne(o *GroupOp) (next *GroupOp) {
 	return
 }
 
-// over finishes an operation that was started, and passes the turn as next does. A call that waits
-// so goes on when the operation is done.
+// over finishes a started operation, and passes the turn as next does. So a waiting call
+// continues only when the operation is done.
 func (t *turns) over(o *GroupOp, err error, returned bool) (next *GroupOp, spawn func(func())) {
 	t.mu.Lock()
 	if !returned || o.ended && err != nil {
-		err = o.g.fail(o.what, Message{}, ErrNoGroup) // the group was left
+		err = o.g.fail(o.what, Message{}, ErrNoGroup) // the process left the group
 	}
 	t.running, t.ctx, t.cancel = nil, nil, nil
 	t.left--
@@ -186,9 +189,10 @@ func (t *turns) over(o *GroupOp, err error, returned bool) (next *GroupOp, spawn
 	return t.next(), t.spawn
 }
 
-// end ends all operations that were started, the one that has the turn as if its context had ended,
-// and takes the turn for a call. What is started meanwhile comes after that call. It does nothing
-// while another call is in flight, since a group with one is not closed.
+// end ends all started operations, and takes the turn for a call. The operation that has the turn
+// ends as if its context had ended. Operations that are started meanwhile come after that call.
+// If another call is in flight, end does nothing, since a group with a call in flight is not
+// closed.
 func (t *turns) end(p *Process) error {
 	t.mu.Lock()
 	if t.call {
@@ -212,7 +216,7 @@ func (t *turns) end(p *Process) error {
 	}
 	t.taken = true
 	t.mu.Unlock()
-	for _, w := range queue { // no call among them
+	for _, w := range queue { // it has no call
 		w.op.finish(w.op.g.fail(w.op.what, Message{}, ErrNoGroup))
 	}
 	if gate == nil {

@@ -53,7 +53,8 @@ func TestACallHasItsTurnWhenWhatWasStartedBeforeItIsDone(t *testing.T) {
 	}
 }
 
-// What is started once a Close has begun is not waited for: it may take as long as other members do.
+// What is started once a Close has begun is not waited for: it may take as long as other members
+// do.
 func TestAGroupThatClosesWaitsForNothingThatIsStartedMeanwhile(t *testing.T) {
 	w := &grabbing{}
 	p, _ := new(toy).join(t, smallGeometry, true, func(_ *vni.Process, q *toyProc) Waiter { w.toy = q; return w }, Options{})

@@ -8,22 +8,23 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Inbox receives many messages one after the other, with less work for each than Recv has: one command posts a receive that stays
-// posted, and the NIC puts message after message into a ring of memory (vni.RingReader), from where Next hands them out without
-// a command, without a copy and without a lock.
+// Inbox receives many messages in sequence, with less work for each than Recv. One command posts
+// a receive that stays posted. The NIC puts one message after another into a ring of memory
+// (vni.RingReader). Next returns them from there without a command, without a copy and without a
+// lock.
 //
-//	Next: a message in the ring? ─yes─► out it goes
+//	Next: a message in the ring? ─yes─► return it
 //	          │ no
-//	          ├─ not posted: post it. No context to spare, or no memory: receive one message as Recv does
-//	          ├─ the NIC found no room lately: a Refill
-//	          └─ wait until there is one, or the receive has ended
+//	          ├─ not posted: post it. No free context, or no memory: receive one message as Recv does
+//	          ├─ the NIC found no room lately: post a Refill
+//	          └─ wait until there is a message, or the receive has ended
 //
-// One goroutine at a time uses it.
+// Only one goroutine may use it at a time.
 type Inbox struct {
 	p     *Process
 	from  Dest
 	match Match
-	size  int // of the longest message
+	size  int // bytes of the longest message
 	room  int // bytes of the ring
 	ready func() bool
 
@@ -32,18 +33,21 @@ type Inbox struct {
 	place  place // of the ring
 	mem    []byte
 	posted bool
-	counts bool // it is one of Process.inboxes
-	alone  int  // messages to receive one by one before the ring is tried again
+	counts bool // it is counted in Process.inboxes
+	alone  int  // messages to receive one by one before the next try
 	single []byte
 	msg    Message
 	closed bool
 }
 
-// aloneFor is how many messages an Inbox receives one by one when the NIC has no memory for its ring.
+// aloneFor is the number of messages that an Inbox receives one by one if the NIC has no memory
+// for its ring.
 const aloneFor = 64
 
-// OpenInbox makes an Inbox for the messages from a process, or from any if from is zero, with a tag, or any. A message of more
-// than size bytes is cut short. room is how many bytes of messages it takes before it is read; it is made large enough for the longest.
+// OpenInbox returns an Inbox for the messages from one process, or from any process if from is
+// zero, with one tag, or any. A message of more than size bytes is truncated. room is the number
+// of bytes of messages that the Inbox accepts before it is read. It is increased if it is too
+// small for the longest message.
 func (p *Process) OpenInbox(from Dest, match Match, size, room int) *Inbox {
 	b := &Inbox{p: p, from: from, match: match, size: size}
 	b.room = (max(vni.RingSize(size), room) + 63) &^ 63
@@ -56,8 +60,9 @@ func (p *Process) OpenInbox(from Dest, match Match, size, room int) *Inbox {
 	return b
 }
 
-// Next waits for the next message. It and its bytes are the Inbox's, until the next call. A message that is longer than
-// the Inbox's size comes with ErrTruncated. If ctx ends, nothing is lost: the next Next has it.
+// Next waits for the next message. The Message and its bytes belong to the Inbox, and are valid
+// until the next call. A message that is longer than the Inbox's size comes with ErrTruncated. If
+// ctx ends, no message is lost: the next call of Next returns it.
 func (b *Inbox) Next(ctx context.Context) (*Message, []byte, error) {
 	data, _, err := b.NextInto(ctx, &b.msg)
 	if err != nil && !errors.Is(err, ErrTruncated) {
@@ -66,8 +71,9 @@ func (b *Inbox) Next(ctx context.Context) (*Message, []byte, error) {
 	return &b.msg, data, err
 }
 
-// NextInto is Next that tells of the message in m, which is the same at each call: the sender is only written when it may
-// have changed, as other says. With any error but ErrTruncated there is no message.
+// NextInto is Next that describes the message in m. m must be the same at each call: NextInto
+// writes the sender only if it may have changed, and other reports this. With any error but
+// ErrTruncated there is no message.
 func (b *Inbox) NextInto(ctx context.Context, m *Message) (data []byte, other bool, err error) {
 	ok := false
 	if b.posted {
@@ -80,7 +86,8 @@ func (b *Inbox) NextInto(ctx context.Context, m *Message) (data []byte, other bo
 			b.ring.Other = true
 			return b.single[:m.Len], true, err
 		case err != nil:
-			return nil, false, &OpError{Op: "receive", Peer: b.from.Name, NIC: b.from.NIC, Slot: b.from.Slot, Gen: b.from.Gen, Err: err}
+			return nil, false, &OpError{Op: "receive", Peer: b.from.Name, NIC: b.from.NIC, Slot: b.from.Slot,
+				Gen: b.from.Gen, Err: err}
 		}
 		data, ok = b.ring.Next()
 	}
@@ -95,12 +102,14 @@ func (b *Inbox) NextInto(ctx context.Context, m *Message) (data []byte, other bo
 	}
 	if r.Full > m.Full {
 		m.Full = r.Full
-		err = &OpError{Op: "receive", Peer: r.From.Name, NIC: r.From.NIC, Slot: r.From.Slot, Gen: r.From.Gen, Err: ErrTruncated}
+		err = &OpError{Op: "receive", Peer: r.From.Name, NIC: r.From.NIC, Slot: r.From.Slot, Gen: r.From.Gen,
+			Err: ErrTruncated}
 	}
 	return data, other, err
 }
 
-// fetch waits until there may be a message in the ring, or receives one by itself into m, or says what came instead.
+// fetch waits until there may be a message in the ring, or receives a single message into m, or
+// returns an error.
 func (b *Inbox) fetch(ctx context.Context, m *Message) (one bool, err error) {
 	p := b.p
 	if b.closed || p.closed.Load() {
@@ -117,7 +126,7 @@ func (b *Inbox) fetch(ctx context.Context, m *Message) (one bool, err error) {
 		}
 	}
 	if b.op.settled() && b.op.settle() {
-		if !b.ring.Ready() { // else it came before the end
+		if !b.ring.Ready() { // otherwise the message came before the end
 			b.posted = false
 			return false, b.ended()
 		}
@@ -129,7 +138,8 @@ func (b *Inbox) fetch(ctx context.Context, m *Message) (one bool, err error) {
 	return false, b.wait(ctx)
 }
 
-// post posts the ring, if a context can be spared and there is memory; else messages are received one by one for a while.
+// post posts the ring if a context is free and there is memory. Otherwise the next messages are
+// received one by one.
 func (b *Inbox) post(ctx context.Context) error {
 	p := b.p
 	if !b.counts && !p.countInbox() {
@@ -145,7 +155,7 @@ func (b *Inbox) post(ctx context.Context) error {
 	r.receiveRequest(b.match, 0, nil)
 	r.recv.Most = uint64(b.size)
 	r.inbox = b
-	b.op.free(p) // what has settled it may still give its context back
+	b.op.free(p) // the goroutine that settled it may still be giving its context back
 	b.op.begin(p)
 	if err := p.begin(ctx, nil, &r); err != nil {
 		b.op.done.Store(true)
@@ -155,7 +165,8 @@ func (b *Inbox) post(ctx context.Context) error {
 	return nil
 }
 
-// allocate finds memory for the ring: on the heap if the NIC reaches that, else a region.
+// allocate finds memory for the ring: on the heap if the NIC can access the heap, else in a
+// region.
 func (b *Inbox) allocate() bool {
 	p := b.p
 	if p.direct {
@@ -169,7 +180,7 @@ func (b *Inbox) allocate() bool {
 	return true
 }
 
-// describe fills in where the ring is. Under p.mu; the context is the caller's.
+// describe fills in the address of the ring. The caller holds p.mu and owns the context.
 func (b *Inbox) describe(r *request) {
 	p, i := b.p, r.op.ctx
 	r.length = uint64(len(b.mem))
@@ -182,7 +193,8 @@ func (b *Inbox) describe(r *request) {
 	r.memory(vni.NoPool, 1)
 }
 
-// countInbox reports whether one more Inbox may keep a context: half of them stay for other receives.
+// countInbox reports whether one more Inbox may keep a context. Half of the contexts stay free
+// for other receives.
 func (p *Process) countInbox() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -193,7 +205,8 @@ func (p *Process) countInbox() bool {
 	return true
 }
 
-// ended says why the ring's receive has ended; nil if messages are to be received one by one for a while.
+// ended returns the error that ended the ring's receive. It returns nil if the next messages are
+// to be received one by one.
 func (b *Inbox) ended() error {
 	err := b.op.err
 	if errors.Is(err, ErrNoMemory) {
@@ -204,13 +217,13 @@ func (b *Inbox) ended() error {
 	if errors.As(err, &op) { // Next names the operation
 		err = op.Err
 	}
-	if errors.Is(err, ErrCancelled) { // nothing else cancels it
+	if errors.Is(err, ErrCancelled) { // only the process's end cancels it
 		err = ErrClosed
 	}
 	return err
 }
 
-// refill has the NIC look at the ring again, if it is still posted.
+// refill makes the NIC check the ring again, if the ring is still posted.
 func (b *Inbox) refill(ctx context.Context) error {
 	p := b.p
 	for {
@@ -238,7 +251,7 @@ func (b *Inbox) refill(ctx context.Context) error {
 	}
 }
 
-// wait waits until there is something to fetch.
+// wait waits until fetch can make progress.
 func (b *Inbox) wait(ctx context.Context) error {
 	p := b.p
 	if !p.enter() {
@@ -248,7 +261,7 @@ func (b *Inbox) wait(ctx context.Context) error {
 	err := p.w.Wait(ctx, b.ready)
 	if err != nil && errors.Is(err, ErrNICGone) {
 		p.fail()
-		return nil // the end of the receive says it
+		return nil // the end of the receive gives the error
 	}
 	return err
 }
@@ -270,8 +283,9 @@ func (b *Inbox) fetchOne(ctx context.Context, m *Message) error {
 	return err
 }
 
-// Close gives up the Inbox. Messages that it has taken in and Next has not returned wait for other receives again, before
-// all that came later; of one that had to be cut short there is no more than there is. A second Close does nothing.
+// Close closes the Inbox. Messages that it has received and Next has not returned wait for other
+// receives again, before all messages that arrived later. If one of them was truncated, its lost
+// bytes stay lost. A second Close does nothing.
 func (b *Inbox) Close() {
 	if b.closed {
 		return
@@ -291,15 +305,16 @@ func (b *Inbox) Close() {
 	}
 	p.mu.Unlock()
 	if !p.direct {
-		_ = p.trim(limits.Temporaries) // one that cannot be freed costs memory only
+		_ = p.trim(limits.Temporaries) // a region that cannot be freed only costs memory
 	}
 	p.changed()
 }
 
-// giveUp says what was read, and cancels the ring's receive, unless that has ended.
+// giveUp reports to the NIC how much was read, and cancels the ring's receive unless it has
+// ended.
 func (b *Inbox) giveUp() {
 	o := &b.op
-	o.mu.Lock() // so that it is not settled, and its context another's, in between
+	o.mu.Lock() // so that it is not settled, and its context not taken, in between
 	defer o.mu.Unlock()
 	if !o.done.Load() {
 		b.ring.Finish()

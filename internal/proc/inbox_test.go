@@ -36,8 +36,9 @@ func TestNextEndsWhenItsNICServesItNoMore(t *testing.T) {
 	}
 }
 
-// A goroutine that lacks a context settles the receive of an Inbox that has ended, and gives its context back behind that. Next, which finds the receive done, posts the
-// ring again: the race detector looks whether it waits for the other.
+// A goroutine that lacks a context settles the receive of an Inbox that has ended, and gives its
+// context back behind that. Next, which finds the receive done, posts the ring again: the race
+// detector looks whether it waits for the other.
 func TestNextPostsARingAgainBehindWhatHasSettledIt(t *testing.T) {
 	for range 100 {
 		n := &toy{blind: true}
@@ -80,7 +81,8 @@ func TestNextPostsARingAgainBehindWhatHasSettledIt(t *testing.T) {
 	}
 }
 
-// An Inbox that is closed is counted no more: else others would have no context after a while, and the segment of the process would never be let go.
+// An Inbox that is closed is counted no more: else others would have no context after a while, and
+// the segment of the process would never be let go.
 func TestAnInboxThatIsClosedLeavesItsContextToOthers(t *testing.T) {
 	_, a, _ := pair(t, smallGeometry, false)
 	for i := range 2 * smallGeometry.Contexts {

@@ -9,7 +9,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// kicking is polling whose first Kick waits, as a goroutine does that has lost its processor just then.
+// kicking is polling whose first Kick waits, as a goroutine does that has lost its processor just
+// then.
 type kicking struct {
 	polling
 	began       atomic.Bool
@@ -23,7 +24,8 @@ func (w *kicking) Kick() {
 	}
 }
 
-// A process at a daemon looks at the segment once more when it kicks: whether the NIC listens. The operation may have ended by then, and Close may settle it.
+// A process at a daemon looks at the segment once more when it kicks: whether the NIC listens. The
+// operation may have ended by then, and Close may settle it.
 func TestTheSegmentStaysWhileAStartFormKicks(t *testing.T) {
 	n := &toy{}
 	w := &kicking{polling: polling{n: n}, enter: make(chan struct{}), gate: make(chan struct{})}
@@ -54,7 +56,8 @@ func TestTheSegmentStaysWhileAStartFormKicks(t *testing.T) {
 	}
 }
 
-// A goroutine that polls lets others run then. Else it keeps its processor until another thread has come for them.
+// A goroutine that polls lets others run then. Else it keeps its processor until another thread has
+// come for them.
 func TestAStartFormSaysThatItHasBegunIfItNeedNotKick(t *testing.T) {
 	n := &toy{}
 	w := &polling{n: n}

@@ -47,8 +47,9 @@ func (w *grabbing) Wake() {
 	}
 }
 
-// An operation of a group that is made of several steps needs a context for each. Other goroutines of the process may have taken them all in
-// between, and its context.Context end while it waits for one. The other members must not wait for it then.
+// An operation of a group that is made of several steps needs a context for each. Other goroutines
+// of the process may have taken them all in between, and its context.Context end while it waits for
+// one. The other members must not wait for it then.
 func TestAGroupIsLeftByAnOperationThatCannotGoOn(t *testing.T) {
 	for _, x := range []struct {
 		name string
@@ -97,7 +98,8 @@ func (c *endsLater) Err() error {
 	return nil
 }
 
-// The one before is over: an operation that cannot even begin leaves its process in the group, whatever steps that had.
+// The one before is over: an operation that cannot even begin leaves its process in the group,
+// whatever steps that had.
 func TestAnOperationThatCannotBeginAnswersNotForTheStepsOfTheOneBefore(t *testing.T) {
 	w := &grabbing{told: formGather}
 	p, _ := new(toy).join(t, vni.Geometry{Commands: 32, Contexts: 1, Descriptors: 4, PoolPages: 8}, true, func(_ *vni.Process, q *toyProc) Waiter { w.toy = q; return w }, Options{})

@@ -9,11 +9,12 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Multicast sends a message, the concatenation of parts, to each of some processes, by one command (QNIX-8). It returns
-// when the parts may be reused. To each receiver it is a message like any other. If some could not be served, the
-// others were nevertheless, and the error names the first in the list that was not. Messages sent later come later, unless
-// more than limits.MulticastCopies of this process wait for their receivers: then multicasts wait as well, and messages
-// to one receiver may pass them.
+// Multicast sends a message, the concatenation of parts, to several processes by one command
+// (QNIX-8). It returns when the parts may be reused. For each receiver it is an ordinary message.
+// If the NIC cannot serve some receivers, it still serves the others, and the error names the
+// first one in the list that failed. Messages that are sent later arrive later, unless more than
+// limits.MulticastCopies copies of this process wait for their receivers. In that case multicasts
+// wait as well, and messages to one receiver may overtake them.
 func (p *Process) Multicast(ctx context.Context, to []vni.Name, tag uint64, parts ...[]byte) error {
 	var r request
 	parts, err := p.multicastRequest(&r, to, tag, parts)
@@ -23,8 +24,8 @@ func (p *Process) Multicast(ctx context.Context, to []vni.Name, tag uint64, part
 	return p.run(ctx, &r, parts)
 }
 
-// StartMulticast begins what Multicast does, and does not wait: ErrQueueFull if all contexts are taken. The parts, and
-// the list of receivers, must stay as they are until the operation is done.
+// StartMulticast starts a Multicast and does not wait. ErrQueueFull: all contexts are taken. The
+// parts and the list of receivers must stay unchanged until the operation is done.
 func (p *Process) StartMulticast(to []vni.Name, tag uint64, parts ...[]byte) (*Op, error) {
 	return started(func(o *Op) error {
 		var r request

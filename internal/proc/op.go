@@ -11,9 +11,10 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Op is an operation under way, as the start forms return it. Each must be waited for, or tested until it is done:
-// until then its memory must stay. Its context is another's once it has ended and is lacking (reclaim.go). Its methods may be called
-// from many goroutines.
+// Op is an operation in flight, as the start forms return it. The user must wait for each Op, or
+// test it until it is done. Until then its memory must stay. After the operation has ended,
+// another operation may take its context if contexts are lacking (reclaim.go). Many goroutines
+// may call its methods concurrently.
 //
 //	begin ──► posted ──► done     posted: the NIC has it; done: the result is here, the context is free
 type Op struct {
@@ -28,30 +29,30 @@ type Op struct {
 	slot uint16
 	to   []vni.Name // instead of peer, of a multicast
 
-	straight bool // it has gone the straight way, and has no context
+	straight bool // it uses the straight way, and has no context
 	pooled   bool // it is one of spareOps
 	wanted   vni.StraightReceive
 
 	place  place
-	refill *refill         // its memory is described while it goes on; of a blocking form
-	ring   *vni.RingReader // reads what it receives, of an Inbox's
-	out    []byte          // where a receive or GET copies staged bytes to
-	upTo   bool            // only as many as the completion says
+	refill *refill         // describes its memory while it goes on; only for a blocking form
+	ring   *vni.RingReader // reads the messages that it receives, for an Inbox
+	out    []byte          // destination of the staged bytes of a receive or GET
+	upTo   bool            // copies only as many bytes as the completion says
 
-	posted, asked bool // under p.mu: the NIC knows of it; a Cancel has been posted
-	byUser        bool // under p.mu: by Op.Cancel
+	posted, asked bool // under p.mu: the NIC knows it; a Cancel was posted
+	byUser        bool // under p.mu: Op.Cancel asked
 
-	mu   sync.Mutex // of a start form: one at a time settles it
+	mu   sync.Mutex // for a start form: one goroutine at a time settles it
 	done atomic.Bool
 	msg  Message // once done
 	err  error   // once done
 	gen  uint32  // of slot
 }
 
-// Begun reports whether a start form has ever begun o. One that has not has nothing to wait for.
+// Begun reports whether a start form has ever begun o. Otherwise there is nothing to wait for.
 func (o *Op) Begun() bool { return o.p != nil }
 
-// rung reports whether the operation of a blocking form has ended, one way or another.
+// rung reports whether the operation of a blocking form has ended, in any way.
 func (o *Op) rung() bool {
 	if o.straight {
 		return o.wanted.Done() || o.p.dead.Load() || o.p.vp.Gone() != vni.StatusOK
@@ -59,13 +60,16 @@ func (o *Op) rung() bool {
 	return o.p.vp.Doorbell(o.receive, o.ctx) == vni.Done || o.p.dead.Load() || o.p.vp.Gone() != vni.StatusOK
 }
 
-// settled is rung for a start form, which another goroutine may settle meanwhile, so that the context is free or another's. done is set
-// before the context becomes free: a doorbell that is not this operation's any more is followed by a done that is set.
+// settled is rung for a start form. Another goroutine may settle the operation meanwhile, so that
+// its context is free or belongs to another operation. done is set before the context becomes
+// free. Therefore, if the doorbell that rung reads is not this operation's any more, the second
+// read of done returns true.
 func (o *Op) settled() bool { return o.done.Load() || o.rung() || o.done.Load() }
 
-// wait waits for o. If that ends early it cancels o and waits on: the NIC answers every Cancel, by the completion
-// that o would have had or by StatusCancelled (decision 9). One that does not within its patience is as good as gone: to
-// give up this operation alone could lose its message. It returns why it ended early; the operation has ended in any case.
+// wait waits for o. If the wait ends early, wait cancels o and continues to wait. The NIC answers
+// every Cancel, with the completion that o would have had or with StatusCancelled (decision 9). A
+// NIC that does not answer within the patience counts as gone: to abandon this operation alone
+// could lose its message. wait returns why it ended early. In any case the operation has ended.
 func (p *Process) wait(ctx context.Context, o *Op) (why error) {
 	why = p.attend(ctx, o)
 	if why == nil {
@@ -82,8 +86,9 @@ func (p *Process) wait(ctx context.Context, o *Op) (why error) {
 	return why
 }
 
-// promptly waits for o, which the NIC ends at once, as it has been asked to withdraw o, or o waits for no other process. ctx is its patience: one
-// that does not answer is as good as gone, and nothing is waited for again.
+// promptly waits for o, which the NIC ends at once: either the NIC was asked to withdraw o, or o
+// waits for no other process. ctx is the patience. A NIC that does not answer in this time counts
+// as gone, and is not waited for again.
 func (p *Process) promptly(ctx context.Context, o *Op) error {
 	why := p.attend(ctx, o)
 	if why != nil {
@@ -99,7 +104,7 @@ func (p *Process) cancel(o *Op, byUser bool) {
 		return
 	}
 	p.mu.Lock()
-	o.byUser = o.byUser || byUser && !p.closed.Load() // the process's end came first
+	o.byUser = o.byUser || byUser && !p.closed.Load() // the end of the process came first
 	p.postCancel(o)
 	kick := !p.released.Load() && p.vp.MustKick()
 	p.mu.Unlock()
@@ -108,9 +113,9 @@ func (p *Process) cancel(o *Op, byUser bool) {
 	}
 }
 
-// postCancel posts a Cancel for o, unless it has one or the NIC does not know o. Under mu. A Cancel that the NIC
-// reads after the operation has ended does nothing, since the next command for the same context stands behind it in
-// the queue.
+// postCancel posts a Cancel for o, unless one was posted or the NIC does not know o. The caller
+// holds mu. If the NIC reads the Cancel after the operation has ended, the Cancel does nothing,
+// since the next command for the same context comes after it in the queue.
 func (p *Process) postCancel(o *Op) {
 	if !o.posted || o.asked || p.nicGone() != nil {
 		return
@@ -125,7 +130,8 @@ func (p *Process) postCancel(o *Op) {
 	}
 }
 
-// finish takes the result of an operation that has ended, into m, which is empty. why is what its waiting was cut short by.
+// finish writes the result of an ended operation into m, which must be empty. why is the error
+// that ended the wait early, if any.
 func (o *Op) finish(m *Message, why error) (err error) {
 	p := o.p
 	if o.straight {
@@ -142,7 +148,8 @@ func (o *Op) finish(m *Message, why error) (err error) {
 			f.copyOut(min(c.Len, f.length))
 		}
 		if o.out != nil && (err == nil || c.Status == vni.StatusTruncated) {
-			// The one copy on this side: the NIC of an attached process reaches shared memory only, not the caller's.
+			// This is the only copy on this side: the NIC of an attached process can access only
+			// shared memory, not the caller's memory.
 			n := uint64(len(o.place.mem))
 			if o.upTo {
 				n = min(n, c.Len)
@@ -152,7 +159,7 @@ func (o *Op) finish(m *Message, why error) (err error) {
 		if c.Status == vni.StatusCancelled {
 			err = o.whyCancelled(why)
 		}
-		if c.Tag < uint64(len(o.to)) && c.Status != vni.StatusBadArgument { // it says which could not be served
+		if c.Tag < uint64(len(o.to)) && c.Status != vni.StatusBadArgument { // it names the failed receiver
 			o.peer = o.to[c.Tag]
 		}
 	} else {
@@ -164,7 +171,7 @@ func (o *Op) finish(m *Message, why error) (err error) {
 	return err
 }
 
-// unanswered is why an operation has ended of which the NIC says nothing.
+// unanswered returns the error of an operation that has ended without a completion from the NIC.
 func (o *Op) unanswered(why error) error {
 	err := o.p.nicGone()
 	if err != nil && why != nil && !errors.Is(why, ErrNICGone) {
@@ -183,7 +190,8 @@ func (o *Op) whyCancelled(why error) error {
 	return ErrCancelled
 }
 
-// release gives back all that o holds. The context is free afterwards, and so is o, if a blocking form has it.
+// release gives back everything that o holds. Afterwards the context is free. If a blocking form
+// owns o, o is free as well.
 func (o *Op) release() {
 	if o.straight {
 		o.releaseStraight()
@@ -209,7 +217,7 @@ func (o *Op) release() {
 	p.vp.Release(o.receive, o.ctx)
 	p.mu.Unlock()
 	if tooMany {
-		_ = p.trim(keep) // one that cannot be freed costs memory only
+		_ = p.trim(keep) // a region that cannot be freed only costs memory
 		p.leave()
 		return
 	}
@@ -223,20 +231,21 @@ func (o *Op) list() int {
 	return sendList
 }
 
-// end waits for the operation of a blocking form and takes its result.
+// end waits for the operation of a blocking form and returns its result.
 func (p *Process) end(ctx context.Context, o *Op) (m Message, err error) {
 	err = p.endInto(ctx, o, &m)
 	return m, err
 }
 
-// endInto is end that writes the message, which is empty, in its place: to pass it up by value costs a copy a call.
+// endInto is end that writes the message into m, which must be empty. To return the message by
+// value would cost a copy for each call.
 func (p *Process) endInto(ctx context.Context, o *Op, m *Message) error {
 	err := o.finish(m, p.wait(ctx, o))
 	o.release()
 	return err
 }
 
-// settle finishes o if it has ended, and reports whether it is done. Of a start form.
+// settle finishes the operation of a start form if it has ended, and reports whether it is done.
 func (o *Op) settle() bool {
 	if o.done.Load() {
 		return true
@@ -246,7 +255,7 @@ func (o *Op) settle() bool {
 	return o.done.Load() || o.settleLocked()
 }
 
-// settleLocked is settle of an operation that is not done. Under o.mu.
+// settleLocked is settle for an operation that is not done. The caller holds o.mu.
 func (o *Op) settleLocked() bool {
 	if !o.rung() {
 		return false
@@ -260,8 +269,9 @@ func (o *Op) settleLocked() bool {
 	return true
 }
 
-// Wait waits until the operation has ended, and returns how. If ctx ends first, Wait returns its error and the
-// operation goes on: Wait again, or Cancel it. Of a send, PUT or GET the Message means nothing.
+// Wait waits until the operation has ended, and returns its result. If ctx ends first, Wait
+// returns ctx's error and the operation goes on: call Wait again, or Cancel. The Message of a
+// send, PUT or GET has no meaning.
 func (o *Op) Wait(ctx context.Context) (Message, error) {
 	m, err := o.Result(ctx)
 	if m == nil {
@@ -270,12 +280,13 @@ func (o *Op) Wait(ctx context.Context) (Message, error) {
 	return *m, err
 }
 
-// Result is Wait that copies nothing: the Message is o's, until its next use; nil if it is not done, or not a receive.
+// Result is Wait without a copy: the Message belongs to o until o is used again. It is nil if the
+// operation is not done, or is not a receive.
 func (o *Op) Result(ctx context.Context) (*Message, error) {
 	for !o.settle() {
 		p := o.p
 		if !p.enter() {
-			continue // released: settled by Close
+			continue // released: Close has settled it
 		}
 		err := p.w.Wait(ctx, o.ready)
 		if errors.Is(err, ErrNICGone) {
@@ -294,8 +305,9 @@ func (o *Op) Result(ctx context.Context) (*Message, error) {
 	return &o.msg, o.err
 }
 
-// Ended reports whether the operation of a start form, which has begun, has ended. It takes no lock, and leaves it to Wait or Test to settle
-// what has. Close may settle it meanwhile, and let the segment go, but not while Ended looks at that.
+// Ended reports whether the operation of a start form, which has begun, has ended. It takes no
+// lock, and does not settle the operation: Wait or Test does. Close may settle it meanwhile, and
+// release the segment, but not while Ended accesses the segment.
 func (o *Op) Ended() bool {
 	p := o.p
 	p.looks.Add(1)
@@ -304,7 +316,7 @@ func (o *Op) Ended() bool {
 	return ended
 }
 
-// Test reports whether the operation has ended, and how. It does not wait.
+// Test reports whether the operation has ended, and its result. It does not wait.
 func (o *Op) Test() (done bool, m Message, err error) {
 	if !o.settle() {
 		return false, Message{}, nil
@@ -312,9 +324,10 @@ func (o *Op) Test() (done bool, m Message, err error) {
 	return true, o.msg, o.err
 }
 
-// Cancel asks for the operation to end. It then ends as it would have, or with ErrCancelled; Wait tells.
+// Cancel requests the end of the operation. The operation then ends as it would have, or with
+// ErrCancelled. Wait returns its result.
 func (o *Op) Cancel() {
-	o.mu.Lock() // so that it is not settled, and its context another's, in between
+	o.mu.Lock() // so that it is not settled, and its context not taken, in between
 	defer o.mu.Unlock()
 	if !o.done.Load() {
 		o.p.cancel(o, true)

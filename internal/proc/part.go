@@ -5,20 +5,23 @@ import (
 	"slices"
 )
 
-// Part is a stretch of a region with a key of its own, for processes that may reach nothing else of the region.
+// Part is a range of a region with its own key, for processes that may access no other part of
+// the region.
 type Part struct {
 	r   *Region
 	id  uint32
 	key uint64
 }
 
-// Part lets others reach n bytes of the region from offset on, to be read only if sealed.
+// Part allows other processes to access n bytes of the region, from offset on. If sealed, they
+// may only read the bytes.
 func (r *Region) Part(offset, n int, sealed bool) (*Part, error) {
 	if offset < 0 || n < 1 || offset > len(r.mem) || n > len(r.mem)-offset {
 		return nil, &OpError{Op: "share", Err: fmt.Errorf("%w: %d bytes from %d on; expected 1 or more within the region's %d", ErrRange, n, offset, len(r.mem))}
 	}
 	if r.sealed && !sealed {
-		return nil, &OpError{Op: "share", Err: fmt.Errorf("%w: the region is ReadOnly, and so are its shares", ErrBadArgument)}
+		return nil, &OpError{Op: "share", Err: fmt.Errorf("%w: the region is ReadOnly, and so are its shares",
+			ErrBadArgument)}
 	}
 	p := r.p
 	if !p.enter() {
@@ -46,14 +49,15 @@ func (r *Region) Part(offset, n int, sealed bool) (*Part, error) {
 	return part, nil
 }
 
-// Handle is what others need for PUT and GET.
+// Handle returns the handle that other processes need for PUT and GET.
 func (t *Part) Handle() Handle {
 	h := t.r.Handle()
 	h.Region, h.Key = t.id, t.key
 	return h
 }
 
-// Close ends what others may do by the part's handle. A second Close does nothing, nor does one after the region's.
+// Close ends the access by the part's handle. It does nothing if the part or its region is
+// already closed.
 func (t *Part) Close() error {
 	p := t.r.p
 	p.sharing.Lock()

@@ -7,20 +7,22 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// Parts of different lengths go as equal ones do (exchange.go), but the member in the middle tells
-// how long the part of each member is, too, and so where it begins in its region:
+// Parts of different lengths are exchanged like equal ones (exchange.go). In addition, the member
+// in the middle tells the length of each member's part, and thereby where the part begins in its
+// region:
 //
 //	handle 40  length of rank 0's part 8  length of rank 1's part 8 …
 //
-// Each member finds its own length there. If it has another, it fails and leaves the group, and the
-// others learn its name by the barrier at the end, so no member waits for bytes that do not come.
+// Each member finds its length there. A member with a different length fails and leaves the
+// group. The others learn its name from the barrier at the end, so no member waits for bytes that
+// do not come.
 
 const (
 	lengthBytes = 8
-	seatBytes   = 16 // where a part of an all-to-all goes, and how long it is
+	seatBytes   = 16 // offset and length of a part of an all-to-all
 )
 
-// table is what the member in the middle tells.
+// table is the announcement of the member in the middle.
 type table []byte
 
 func (g *Group) newTable() table { return make(table, handleBytes+lengthBytes*len(g.roster)) }
@@ -29,7 +31,7 @@ func (t table) length(rank int) uint64 {
 	return binary.LittleEndian.Uint64(t[handleBytes+lengthBytes*rank:])
 }
 
-// offset is where the part of a member begins.
+// offset returns where the part of a member begins.
 func (t table) offset(rank int) (sum uint64) {
 	for i := range rank {
 		sum += t.length(i)
@@ -37,7 +39,7 @@ func (t table) offset(rank int) (sum uint64) {
 	return sum
 }
 
-// set fills a table in.
+// set fills in a table.
 func (t table) set(h Handle, f form, parts [][]byte) {
 	h.put(t)
 	f.put(t)
@@ -46,7 +48,7 @@ func (t table) set(h Handle, f form, parts [][]byte) {
 	}
 }
 
-// total is how many bytes some parts have.
+// total returns the number of bytes of some parts.
 func total(parts [][]byte) (n int) {
 	for _, b := range parts {
 		n += len(b)
@@ -54,21 +56,23 @@ func total(parts [][]byte) (n int) {
 	return n
 }
 
-// checkParts makes sure that a member has one part for each, and that its own fits.
+// checkParts checks that there is a part for each member, and that this member's part has the
+// right length.
 func (g *Group) checkParts(op string, parts [][]byte, own []byte) error {
 	n := len(g.roster)
 	switch {
 	case len(parts) != n:
 		return g.bad(op, "%d parts for %d members", len(parts), n)
 	case len(parts[g.rank]) != len(own):
-		return g.bad(op, "this member's part has %d bytes, and its place among those of all %d", len(own), len(parts[g.rank]))
+		return g.bad(op, "this member's part has %d bytes, and its place among those of all %d", len(own),
+			len(parts[g.rank]))
 	case total(parts) > limits.MaxRegion:
 		return g.bad(op, "parts of %d bytes together, at most %d", total(parts), uint64(limits.MaxRegion))
 	}
 	return nil
 }
 
-// lookAtParts is look at several stretches of memory.
+// lookAtParts is look for several pieces of memory.
 func (g *Group) lookAtParts(op string, read, written [][]byte) error {
 	if g.p.registered.Load() == nil {
 		return nil
@@ -86,9 +90,10 @@ func (g *Group) lookAtParts(op string, read, written [][]byte) error {
 	return nil
 }
 
-// showTable tells all members of a region of root with room for parts, and the lengths of those.
-// parts matter at the root alone. If members do different things, it fails at all of them.
-func (g *Group) showTable(ctx context.Context, op string, f form, root int, parts [][]byte) (t table, h Handle, mem []byte, err error) {
+// showTable tells all members a region of root with room for parts, and the lengths of the parts.
+// Only the root's parts count. If members do different things, showTable fails at all of them.
+func (g *Group) showTable(ctx context.Context, op string, f form, root int,
+	parts [][]byte) (t table, h Handle, mem []byte, err error) {
 	t = g.newTable()
 	if g.rank == root {
 		r, err := g.region(total(parts))
@@ -105,16 +110,17 @@ func (g *Group) showTable(ctx context.Context, op string, f form, root int, part
 	return t, h, mem, nil
 }
 
-// checkOwn compares the length of this member's part with what the root has told.
+// checkOwn compares the length of this member's part with the length that the root announced.
 func (g *Group) checkOwn(op string, root int, t table, own []byte) error {
 	if want := t.length(g.rank); want != uint64(len(own)) {
-		return g.bad(op, "this member's part has %d bytes, and %v, the root, has %d for it", len(own), g.roster[root].Name, want)
+		return g.bad(op, "this member's part has %d bytes, and %v, the root, has %d for it", len(own),
+			g.roster[root].Name, want)
 	}
 	return nil
 }
 
-// GatherParts brings part of every member to the member with rank root, whose all has one slice for
-// each member, as long as that member's part. The others' all is not looked at.
+// GatherParts copies part of every member to the member with rank root. There, all has one slice
+// for each member, as long as that member's part. GatherParts ignores all at the other members.
 func (g *Group) GatherParts(ctx context.Context, root int, part []byte, all [][]byte) error {
 	const op = "gather"
 	if err := g.begin(ctx, op); err != nil {
@@ -139,14 +145,16 @@ func (g *Group) GatherParts(ctx context.Context, root int, part []byte, all [][]
 	return err
 }
 
-// gatherParts returns the table of the root, and there the memory that has all parts, one behind
-// the other.
-func (g *Group) gatherParts(ctx context.Context, op string, f form, root int, part []byte, all [][]byte) (table, []byte, error) {
+// gatherParts returns the root's table. At the root, it also returns the memory with all parts,
+// one after the other.
+func (g *Group) gatherParts(ctx context.Context, op string, f form, root int, part []byte,
+	all [][]byte) (table, []byte, error) {
 	t, h, mem, err := g.showTable(ctx, op, f, root, all)
 	if err == nil {
 		err = g.checkOwn(op, root, t, part)
 	}
-	if err == nil && all != nil { // also of a member of an all-gather that is not the root
+	// This also applies to a member of an all-gather that is not the root.
+	if err == nil && all != nil {
 		err = g.checkAll(op, root, t, all)
 	}
 	if err == nil {
@@ -155,25 +163,26 @@ func (g *Group) gatherParts(ctx context.Context, op string, f form, root int, pa
 	return t, mem, err
 }
 
-// checkAll compares the lengths that this member has for all parts with those that the root has
-// told.
+// checkAll compares the lengths of all parts that this member expects with those that the root
+// announced.
 func (g *Group) checkAll(op string, root int, t table, all [][]byte) error {
 	for i, b := range all {
 		if want := t.length(i); want != uint64(len(b)) {
-			return g.bad(op, "%d bytes for the part of %v, and %v has %d for it", len(b), g.roster[i].Name, g.roster[root].Name, want)
+			return g.bad(op, "%d bytes for the part of %v, and %v has %d for it", len(b), g.roster[i].Name,
+				g.roster[root].Name, want)
 		}
 	}
 	return nil
 }
 
-// spread copies bytes to parts, one behind the other.
+// spread copies bytes to parts, one after the other.
 func spread(parts [][]byte, from []byte) {
 	for _, b := range parts {
 		from = from[copy(b, from):]
 	}
 }
 
-// AllGatherParts is GatherParts that gives all to every member.
+// AllGatherParts is GatherParts whose result every member gets.
 func (g *Group) AllGatherParts(ctx context.Context, part []byte, all [][]byte) error {
 	const op, root = "all-gather", 0
 	if err := g.begin(ctx, op); err != nil {
@@ -200,8 +209,8 @@ func (g *Group) AllGatherParts(ctx context.Context, part []byte, all [][]byte) e
 	return nil
 }
 
-// ScatterParts brings each member the part of its rank in all of the member with rank root. The
-// others' all is not looked at.
+// ScatterParts copies to each member the part of its rank in all of the member with rank root. It
+// ignores all at the other members.
 func (g *Group) ScatterParts(ctx context.Context, root int, all [][]byte, part []byte) error {
 	const op = "scatter"
 	if err := g.begin(ctx, op); err != nil {
@@ -236,7 +245,8 @@ func (g *Group) ScatterParts(ctx context.Context, root int, all [][]byte, part [
 	return g.getOwn(ctx, op, root, h, mem, t.offset(g.rank), part)
 }
 
-// AllToAllParts brings from[j] of every member i to to[i] of member j, which is as long.
+// AllToAllParts copies from[j] of every member i to to[i] of member j. Both must have the same
+// length.
 func (g *Group) AllToAllParts(ctx context.Context, from, to [][]byte) error {
 	const op = "all-to-all"
 	if err := g.begin(ctx, op); err != nil {
@@ -253,7 +263,8 @@ func (g *Group) AllToAllParts(ctx context.Context, from, to [][]byte) error {
 		return err
 	}
 	seats := seatBytes * len(g.roster)
-	r, err := g.p.allocInner(seats + total(to)) // not the region that gathers use: theirs is told and used up in between
+	// This is not the region that gathers use, which is announced and used up in between.
+	r, err := g.p.allocInner(seats + total(to))
 	if err != nil {
 		return g.unfit(op, err)
 	}
@@ -274,8 +285,8 @@ func (g *Group) AllToAllParts(ctx context.Context, from, to [][]byte) error {
 	return err
 }
 
-// exchangeParts puts each part of from into the region of its member. A member first tells each
-// other one where its part goes in its region, and how long it should be:
+// exchangeParts puts each part of from into the region of its member. Before that, each member
+// tells each other member the place of its part in the region, and the expected length:
 //
 //	seat of rank 0: offset 8, length 8 ── seat of rank 1 … ── part of rank 0 ── part of rank 1 …
 func (g *Group) exchangeParts(ctx context.Context, op string, r *Region, from, to [][]byte) error {
@@ -291,7 +302,9 @@ func (g *Group) exchangeParts(ctx context.Context, op string, r *Region, from, t
 		at += len(b)
 	}
 	seat := func(b []byte, rank int) []byte { return b[rank*seatBytes:][:seatBytes] }
-	if err := g.putEach(ctx, handles, func(to int) (uint64, []byte) { return uint64(g.rank * seatBytes), seat(told, to) }); err != nil {
+	if err := g.putEach(ctx, handles, func(to int) (uint64, []byte) {
+		return uint64(g.rank * seatBytes), seat(told, to)
+	}); err != nil {
 		return g.missed(ctx, op, err)
 	}
 	if err := g.barrier(ctx, op); err != nil {
@@ -302,7 +315,9 @@ func (g *Group) exchangeParts(ctx context.Context, op string, r *Region, from, t
 			return g.bad(op, "%d bytes for %v, which expects %d", len(b), g.roster[i].Name, want)
 		}
 	}
-	if err := g.putEach(ctx, handles, func(to int) (uint64, []byte) { return le.Uint64(seat(r.mem, to)), from[to] }); err != nil {
+	if err := g.putEach(ctx, handles, func(to int) (uint64, []byte) {
+		return le.Uint64(seat(r.mem, to)), from[to]
+	}); err != nil {
 		return g.missed(ctx, op, err)
 	}
 	return g.barrier(ctx, op)

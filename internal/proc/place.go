@@ -9,25 +9,26 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// place is where the bytes of an operation are staged, if they are.
+// place describes where the bytes of an operation are staged, if they are.
 type place struct {
-	pages int // of the pool, from first
+	pages int // of the pool, starting at first
 	first int
 	temp  temporary
-	mem   []byte // as many bytes as the operation has
+	mem   []byte // its length is that of the operation's bytes
 }
 
-// temporary is a region for messages that the pool cannot hold. Making one asks the daemon, so a few are kept.
+// temporary is a region for messages that do not fit into the pool. Creating one requires a
+// request to the daemon, so a few are kept.
 type temporary struct {
 	id  uint32
 	mem []byte
 }
 
-// put decides where the bytes of r are, brings them there, and fills in r's context accordingly. Without the lock:
-// r's context is its own, and it may copy a lot.
+// put chooses where the bytes of r are staged, copies them there, and fills in r's context. It
+// needs no lock, because r's context belongs to r, and because it may copy many bytes.
 func (p *Process) put(r *request, parts [][]byte) error {
 	o := r.op
-	r.send.Flags &^= vni.Refilled // it may have been tried before
+	r.send.Flags &^= vni.Refilled // set if an earlier attempt failed
 	r.recv.Flags &^= vni.Refilled
 	one := [1][]byte{r.into}
 	if r.into != nil {
@@ -65,7 +66,8 @@ func (p *Process) put(r *request, parts [][]byte) error {
 			return nil
 		}
 	}
-	// The one copy on this side: the NIC of an attached process reaches shared memory only, not the caller's.
+	// This is the only copy on this side: the NIC of an attached process can access only shared
+	// memory, not the caller's memory.
 	if r.run != nil {
 		packRun(o.place.mem, r.run)
 	} else {
@@ -75,7 +77,7 @@ func (p *Process) put(r *request, parts [][]byte) error {
 	return nil
 }
 
-// fitsPool reports whether the pool has room for n bytes just now.
+// fitsPool reports whether the pool has room for n bytes at this moment.
 func (p *Process) fitsPool(n uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,8 +98,8 @@ func (p *Process) stage(pl *place, n uint64) error {
 	return nil
 }
 
-// stagePage stages a short receive in a page of the pool, if it lies in no region: there is nothing to be copied yet. Under mu, which most
-// receives so take once.
+// stagePage stages a short receive in a page of the pool if it lies in no region. There is
+// nothing to copy yet. The caller holds mu, so most receives take mu only once.
 func (p *Process) stagePage(r *request) bool {
 	if !r.receive || r.into == nil || r.both || r.length > limits.PageBytes {
 		return false
@@ -116,7 +118,7 @@ func (p *Process) stagePage(r *request) bool {
 	return true
 }
 
-// takeTemporary finds a temporary region for n bytes, or makes one.
+// takeTemporary finds a temporary region for n bytes, or creates one.
 func (p *Process) takeTemporary(pl *place, n uint64) (err error) {
 	p.mu.Lock()
 	t, ok := p.takeSpare(n)
@@ -146,7 +148,8 @@ func (p *Process) takeSpare(n uint64) (t temporary, ok bool) {
 	return t, true
 }
 
-// newTemporary makes a region for n bytes, a power of two so that the next message fits as well.
+// newTemporary creates a region for n bytes. Its size is a power of two, so that it can also fit
+// the next message.
 func (p *Process) newTemporary(n uint64) (temporary, error) {
 	size := uint64(1) << bits.Len64(max(n, limits.PageBytes)-1)
 	id, _, mem, err := p.mem.Alloc(int(size), false)
@@ -156,8 +159,9 @@ func (p *Process) newTemporary(n uint64) (temporary, error) {
 	return temporary{id, mem}, nil
 }
 
-// giveUp ends the use of a place. Under mu. A temporary region is kept for the next; trim frees what is
-// too many, without mu, since that may have to ask the daemon.
+// giveUp ends the use of a place. The caller holds mu. A temporary region is kept for the next
+// operation. trim frees surplus regions without mu, since this may require a request to the
+// daemon.
 func (p *Process) giveUp(pl *place) {
 	if pl.pages > 0 {
 		p.pool.give(pl.first, pl.pages)
@@ -167,7 +171,8 @@ func (p *Process) giveUp(pl *place) {
 	*pl = place{}
 }
 
-// trim frees temporary regions until at most keep are kept: the smallest first, as the others can stand in for them.
+// trim frees temporary regions until at most keep remain. It frees the smallest first, because
+// the others can replace them.
 func (p *Process) trim(keep int) (err error) {
 	for {
 		p.mu.Lock()

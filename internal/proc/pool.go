@@ -6,16 +6,17 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// pool hands out runs of pages of the buffer pool, which QNIX-25 leaves to the process. It is first fit over a list
-// of free runs: operations are short-lived and few at a time, so the list is short and mostly one run.
+// pool allocates runs of pages of the buffer pool, whose use QNIX-25 leaves to the process. It
+// takes the first fitting run from a list of free runs. Operations are short and few are in
+// flight, so the list is short and mostly has one run.
 type pool struct {
-	free []run // by first page; no two touch
+	free []run // by first page; no two are adjacent
 }
 
 type run struct{ first, pages int }
 
-// newPool makes a pool of so many pages, all free. Its list never grows: of n pages at most (n+1)/2 free runs do not
-// touch.
+// newPool returns a pool with the given number of pages, all free. Its list never grows, because
+// n pages have at most (n+1)/2 free runs that are not adjacent.
 func newPool(pages int) pool {
 	p := pool{free: make([]run, 0, (pages+1)/2+1)}
 	if pages > 0 {
@@ -24,8 +25,8 @@ func newPool(pages int) pool {
 	return p
 }
 
-// take finds a run of pages. It fails rather than wait: pages may be held by receives that wait for what the asker is
-// about to send.
+// take finds a run of pages. If there is none, take fails and does not wait: receives may hold
+// the pages while they wait for the caller's message.
 func (p *pool) take(pages int) (first int, ok bool) {
 	for i := range p.free {
 		r := &p.free[i]
@@ -42,7 +43,7 @@ func (p *pool) take(pages int) (first int, ok bool) {
 	return 0, false
 }
 
-// fits reports whether take would find a run.
+// fits reports whether take would find a run of this length.
 func (p *pool) fits(pages int) bool {
 	for _, r := range p.free {
 		if r.pages >= pages {

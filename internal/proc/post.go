@@ -10,43 +10,47 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// request is what an operation asks for, on its caller's stack. The slices that a send gathers go beside it, as an
-// argument: in it they would be moved to the heap, one allocation a message.
+// request describes an operation, on its caller's stack. The slices that a send gathers are a
+// separate argument. Inside the request they would move to the heap, with one allocation for each
+// message.
 type request struct {
 	what string
 	with Dest
 	code vni.Code
-	call bool // of a send: its token says that a reply is awaited; of a receive: it takes the reply to the send behind it
+	// For a send: its token says that a reply is awaited. For a receive: it takes the reply to
+	// the send that follows it.
+	call bool
 
 	receive bool // which of the two contexts it has
 	send    vni.SendContext
 	recv    vni.ReceiveContext
 
-	group uint32 // number of the membership, of an operation of a group
+	group uint32 // number of the membership, for an operation of a group
 	size  uint32 // of the group
-	both  bool   // into also has the bytes that go out
-	waits bool   // a goroutine waits for it to its end, and can refill it
+	both  bool   // into also holds the outgoing bytes
+	waits bool   // a goroutine waits for it until its end, and can refill it
 
-	receivers []vni.Name // of a multicast
+	receivers []vni.Name // for a multicast
 	inbox     *Inbox     // whose ring is posted
 	run       [][]byte   // messages that one command sends
 
-	into   []byte // of a receive or GET: the bytes come to it
+	into   []byte // destination of the bytes of a receive or GET
 	length uint64
-	staged bool // the bytes are not yet where the NIC can reach them
+	staged bool // the NIC cannot access the bytes yet
 
-	head uint32 // of the command queue, when there was no room
+	head uint32 // head of the command queue when it had no room
 
-	own *Op // a start form's
-	op  *Op // own, or that of the context
+	own *Op // for a start form
+	op  *Op // own, or the context's Op
 }
 
 // short reports whether the bytes go into the context region (QNIX-18).
 func (r *request) short() bool {
-	return (r.code == vni.CodeSend || r.code == vni.CodeMulticast || r.code == vni.CodeBroadcast && r.into == nil) && r.length <= limits.ShortMessage
+	return (r.code == vni.CodeSend || r.code == vni.CodeMulticast || r.code == vni.CodeBroadcast && r.into == nil) &&
+		r.length <= limits.ShortMessage
 }
 
-// lack is what kept an operation from beginning.
+// lack is the resource that an operation lacked to begin.
 type lack int
 
 const (
@@ -57,7 +61,8 @@ const (
 	lacks
 )
 
-// gather makes r's length that of parts, and returns them without the empty ones and few enough to be named.
+// gather sets r's length to that of parts. It returns the parts without empty ones, and few
+// enough for one operation.
 func (p *Process) gather(r *request, parts [][]byte) ([][]byte, error) {
 	empty := false
 	for _, b := range parts {
@@ -71,12 +76,12 @@ func (p *Process) gather(r *request, parts [][]byte) ([][]byte, error) {
 		parts = slices.DeleteFunc(slices.Clone(parts), func(b []byte) bool { return len(b) == 0 })
 	}
 	if p.direct && len(parts) > p.pieces && !r.short() {
-		parts = [][]byte{slices.Concat(parts...)} // rare enough to be copied
+		parts = [][]byte{slices.Concat(parts...)} // so rare that a copy is acceptable
 	}
 	return parts, nil
 }
 
-// to gives r the memory that it fills.
+// to sets the memory that r fills.
 func (r *request) to(b []byte) {
 	if len(b) > 0 {
 		r.into, r.length = b, uint64(len(b))
@@ -92,8 +97,8 @@ func (r *request) memory(pool int32, size int) {
 	}
 }
 
-// start begins operations: all of them, or none. If it lacks nothing and there is no error, they are posted. parts
-// are the bytes of the one that sends.
+// start begins all of the operations or none. If it returns lackNothing and no error, they are
+// posted. parts are the bytes of the operation that sends.
 func (p *Process) start(parts [][]byte, rs ...*request) (lack, error) {
 	for {
 		l, err := p.startNow(parts, rs)
@@ -103,7 +108,7 @@ func (p *Process) start(parts [][]byte, rs ...*request) (lack, error) {
 	}
 }
 
-// startNow is start that does with the contexts that are free.
+// startNow is start that uses only contexts that are free.
 func (p *Process) startNow(parts [][]byte, rs []*request) (lack, error) {
 	if all := p.registered.Load(); all != nil {
 		for _, r := range rs {
@@ -135,7 +140,9 @@ func (p *Process) startNow(parts [][]byte, rs []*request) (lack, error) {
 	kick, starts := p.vp.MustKick(), rs[0].own != nil
 	stays := kick && !p.direct && starts
 	if stays {
-		p.inside.Add(1) // the waiter looks at the segment, and Close may settle a start form by then, whose context is free so
+		// The waiter accesses the segment, and Close may settle a start form by then, so that its
+		// context is free.
+		p.inside.Add(1)
 	}
 	p.mu.Unlock()
 	switch {
@@ -150,7 +157,8 @@ func (p *Process) startNow(parts [][]byte, rs []*request) (lack, error) {
 	return lackNothing, nil
 }
 
-// stageAll brings bytes to where the NIC can reach them, without the lock. It returns with the lock if all went well.
+// stageAll copies bytes to memory that the NIC can access, without the lock. If it succeeds, it
+// returns with the lock held.
 func (p *Process) stageAll(parts [][]byte, rs []*request) (lack, error) {
 	for _, r := range rs {
 		if r.staged {
@@ -171,8 +179,8 @@ func (p *Process) stageAll(parts [][]byte, rs []*request) (lack, error) {
 	return lackRoom, nil
 }
 
-// take takes a context for each request, or none at all. Under mu. So a call never holds a receive context while it
-// waits for a send context that another call holds.
+// take takes a context for each request, or none at all. The caller holds mu. So a call never
+// holds a receive context while it waits for a send context of another call.
 func (p *Process) take(rs []*request) (lack, error) {
 	if err := p.usable(); err != nil {
 		return lackNothing, err
@@ -195,7 +203,8 @@ func (p *Process) take(rs []*request) (lack, error) {
 	return lackNothing, nil
 }
 
-// room reports whether there is room for the commands of rs and the reserve behind them. Under mu.
+// room reports whether the command queue has room for the commands of rs and the reserve. The
+// caller holds mu.
 func (p *Process) room(rs []*request) bool {
 	ok := p.vp.Room(len(rs) + p.reserve)
 	rs[0].head = p.vp.KnownHead()
@@ -227,8 +236,8 @@ func (p *Process) takeOne(r *request) lack {
 	return lackNothing
 }
 
-// fill tells the NIC where r's bytes are, or that they are in the context region now, unless they must be staged.
-// Under mu.
+// fill tells the NIC where r's bytes are, or copies them to the context region. It does neither
+// if the bytes must be staged. The caller holds mu.
 func (p *Process) fill(r *request, parts [][]byte) {
 	r.staged = false
 	one := [1][]byte{r.into}
@@ -260,7 +269,7 @@ func copyParts(to []byte, parts [][]byte) {
 	}
 }
 
-// post writes r's context and its command. Under mu, with room.
+// post writes r's context and its command. The caller holds mu, and the queue has room.
 func (p *Process) post(r *request) {
 	i := r.op.ctx
 	if r.receive {
@@ -291,14 +300,16 @@ func (p *Process) abandon(rs []*request) {
 	}
 }
 
-// begin is start for blocking forms: what is lacking is waited for, by one at a time. Else each context that comes free would wake all that want one, and
-// have each of them look for it: of a thousand goroutines a hundredth would get done what a hundred do.
+// begin is start for blocking forms: it waits for a lacking resource. Only one goroutine waits
+// for each resource. Otherwise each context that becomes free would wake all goroutines that need
+// one, and each would look for it. A thousand goroutines would then achieve a hundredth of what a
+// hundred do.
 //
 //	start ─► lacks a context ─► in line for that kind ─► the first ─► waits until one is free ─► start …
-//	           ▲                                                                                  └─► begun: the next is the first
-//	           └── others that begin now may be quicker
+//	           ▲                                                                                  └─► begun: the next is first
+//	           └── operations that begin now may be faster
 func (p *Process) begin(ctx context.Context, parts [][]byte, rs ...*request) error {
-	first := lackNothing // of the line of those that lack this
+	first := lackNothing // this caller is the first in the line for this resource
 	defer func() { p.leaveLine(first) }()
 	for {
 		l, err := p.start(parts, rs...)
@@ -307,7 +318,9 @@ func (p *Process) begin(ctx context.Context, parts [][]byte, rs ...*request) err
 		}
 		if l == first {
 			err = p.waitFor(ctx, l, rs[0].head)
-		} else { // what it lacked it would have now, and others that lack that need not wait any longer
+			// The resource that it lacked before is available now, so the next in that line need
+			// not wait any longer.
+		} else {
 			p.leaveLine(first)
 			first = lackNothing
 			if err = p.lines[l].Wait(ctx); err == nil {
@@ -320,9 +333,11 @@ func (p *Process) begin(ctx context.Context, parts [][]byte, rs ...*request) err
 	}
 }
 
-// beginBeside is begin of a caller that has operations under way which it ends itself: what is lacking those may keep, and would keep for good while the
-// caller waits for it. endOne ends one of them, and says whether there was any; by its error nothing more is begun.
-func (p *Process) beginBeside(ctx context.Context, parts [][]byte, r *request, endOne func() (ended bool, err error)) error {
+// beginBeside is begin for a caller that must end its own operations in flight. These may hold
+// the lacking resource, and would hold it for ever while the caller waits for it. endOne ends one
+// of them, and reports whether there was any. If endOne fails, nothing more is begun.
+func (p *Process) beginBeside(ctx context.Context, parts [][]byte, r *request,
+	endOne func() (ended bool, err error)) error {
 	for {
 		l, err := p.start(parts, r)
 		if l == lackNothing || err != nil {
@@ -337,14 +352,15 @@ func (p *Process) beginBeside(ctx context.Context, parts [][]byte, r *request, e
 	}
 }
 
-// leaveLine lets the next in line be the first.
+// leaveLine makes the next in line the first.
 func (p *Process) leaveLine(l lack) {
 	if l != lackNothing {
 		p.lines[l].Open()
 	}
 }
 
-// waitFor waits until it is worth trying again. head is that of the queue when it had no room.
+// waitFor waits until another attempt may succeed. head is the head of the queue when it had no
+// room.
 func (p *Process) waitFor(ctx context.Context, l lack, head uint32) error {
 	if !p.enter() {
 		return ErrClosed
@@ -352,7 +368,8 @@ func (p *Process) waitFor(ctx context.Context, l lack, head uint32) error {
 	defer p.leave()
 	ready := p.free[l]
 	if l == lackRoom {
-		// The NIC reads on without being asked, and the end of something that it has read wakes us; see New.
+		// The NIC reads on without a request. The end of an operation that it has read wakes this
+		// process; see New.
 		ready = func() bool { return p.vp.Head() != head || p.over() }
 	}
 	p.watched.Add(1)
@@ -360,7 +377,7 @@ func (p *Process) waitFor(ctx context.Context, l lack, head uint32) error {
 	p.watched.Add(-1)
 	if errors.Is(err, ErrNICGone) {
 		p.fail()
-		return nil // start says it
+		return nil // start returns the error
 	}
 	return err
 }

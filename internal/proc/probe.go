@@ -7,8 +7,9 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Probe waits until a message waits for a receive that would take it, and tells of it: m.Full is its length. The message stays where
-// it is. If atOnce it does not wait: found may be false, and the error is ErrQueueFull if all contexts are taken.
+// Probe waits for a message that a receive with these arguments would get, and describes it:
+// m.Full is its length. The message stays where it is. If atOnce is set, Probe does not wait:
+// found may be false, and the error is ErrQueueFull if all contexts are taken.
 func (p *Process) Probe(ctx context.Context, from Dest, match Match, atOnce bool) (m Message, found bool, err error) {
 	m, _, err = p.probe(ctx, "probe", from, match, atOnce)
 	if errors.Is(err, errWithdrawn) {
@@ -17,8 +18,9 @@ func (p *Process) Probe(ctx context.Context, from Dest, match Match, atOnce bool
 	return m, err == nil, err
 }
 
-// probe is Probe that returns the message's ticket as well.
-func (p *Process) probe(ctx context.Context, what string, from Dest, match Match, atOnce bool) (m Message, ticket uint64, err error) {
+// probe is Probe that also returns the message's ticket.
+func (p *Process) probe(ctx context.Context, what string, from Dest, match Match,
+	atOnce bool) (m Message, ticket uint64, err error) {
 	r := request{what: what, code: vni.CodeProbe, receive: true, with: from}
 	r.receiveRequest(match, 0, nil)
 	if atOnce {
@@ -39,8 +41,8 @@ func (p *Process) probe(ctx context.Context, what string, from Dest, match Match
 	return m, ticket, err
 }
 
-// RecvAlloc is Recv into memory that it allocates when it knows how long the message is. Of one that is longer than limit it is the first
-// limit bytes, with ErrTruncated.
+// RecvAlloc is Recv that allocates the memory when it knows the length of the message. If the
+// message is longer than limit, RecvAlloc returns its first limit bytes with ErrTruncated.
 func (p *Process) RecvAlloc(ctx context.Context, from Dest, match Match, limit int) (m Message, buf []byte, err error) {
 	for {
 		probed, ticket, err := p.probe(ctx, "receive", from, match, false)
@@ -56,7 +58,8 @@ func (p *Process) RecvAlloc(ctx context.Context, from Dest, match Match, limit i
 		}
 		m, err = p.end(ctx, r.op)
 		switch {
-		case errors.Is(err, errWithdrawn): // another receive has taken it, or its sender has given up
+		// Another receive has taken the message, or its sender has given up.
+		case errors.Is(err, errWithdrawn):
 			continue
 		case err != nil && !errors.Is(err, ErrTruncated):
 			return m, nil, err

@@ -120,7 +120,8 @@ func TestErrorsSayWhoAndWhat(t *testing.T) {
 	}
 }
 
-// Decision 9: after a context expires, Recv returns either the message or the context's error, and nothing is lost.
+// Decision 9: after a context expires, Recv returns either the message or the context's error, and
+// nothing is lost.
 func TestNoMessageIsLostToAnExpiringContext(t *testing.T) {
 	eachMode(t, func(t *testing.T, direct bool) {
 		_, a, b := parkedPair(t, smallGeometry, direct)
@@ -269,7 +270,8 @@ func TestOfManyGoroutinesThatLackAContextOneWaitsForTheNIC(t *testing.T) {
 	})
 }
 
-// A call needs two contexts. While it lacks the one for its message, it keeps no other from the one for a receive.
+// A call needs two contexts. While it lacks the one for its message, it keeps no other from the one
+// for a receive.
 func TestACallThatLacksAContextForItsMessageKeepsNoReceiveWaiting(t *testing.T) {
 	eachMode(t, func(t *testing.T, direct bool) {
 		_, a, b := parkedPair(t, smallGeometry, direct)
@@ -688,7 +690,8 @@ func TestEventsReachWhoeverWaits(t *testing.T) {
 	}
 }
 
-// Nothing asks about the first operations, which have ended: theirs are the contexts that others take.
+// Nothing asks about the first operations, which have ended: theirs are the contexts that others
+// take.
 func TestOperationsThatHaveEndedKeepNoOtherFromBeginning(t *testing.T) {
 	eachMode(t, func(t *testing.T, direct bool) {
 		_, a, b := parkedPair(t, smallGeometry, direct)

@@ -11,11 +11,14 @@ import (
 // MaxProgramMessage is the longest message to a program, in bytes.
 const MaxProgramMessage = 16 << 10
 
-// SendProgram sends a message, the concatenation of parts, to a trigger of a program in a NIC, 0 being this process's own. It returns when the
-// parts may be used again, or, if handled is set, when the program has handled the message. Then it fails with ErrNoProgram if there is no such program or
-// trigger, or if the program has stopped, and with ErrProgramFailed if it was aborted. If ctx ends first, the message may be
-// handled all the same.
-func (p *Process) SendProgram(ctx context.Context, nic uint64, program, trigger uint32, handled bool, parts ...[]byte) error {
+// SendProgram sends a message, the concatenation of parts, to a trigger of a program in a NIC.
+// NIC 0 is this process's own NIC. SendProgram returns when the parts may be reused, or, if
+// handled is set, when the program has handled the message. With handled, it fails with
+// ErrNoProgram if the program or the trigger does not exist, or if the program has stopped. It
+// fails with ErrProgramFailed if the program was aborted. If ctx ends first, the program may
+// still handle the message.
+func (p *Process) SendProgram(ctx context.Context, nic uint64, program, trigger uint32, handled bool,
+	parts ...[]byte) error {
 	r := request{what: "send", code: vni.CodeProgram, with: Dest{NIC: nic}}
 	r.send.NIC, r.send.Gen, r.send.Tag = nic, program, uint64(trigger)
 	if handled {
@@ -27,7 +30,8 @@ func (p *Process) SendProgram(ctx context.Context, nic uint64, program, trigger 
 	case program == 0:
 		err = fmt.Errorf("%w: program 0 is none", ErrBadArgument)
 	case r.length > MaxProgramMessage:
-		err = fmt.Errorf("%w: message of %d bytes to a program, at most %d", ErrBadArgument, r.length, MaxProgramMessage)
+		err = fmt.Errorf("%w: message of %d bytes to a program, at most %d", ErrBadArgument, r.length,
+			MaxProgramMessage)
 	}
 	if err != nil {
 		return r.fail(err)
@@ -35,7 +39,8 @@ func (p *Process) SendProgram(ctx context.Context, nic uint64, program, trigger 
 	return p.run(ctx, &r, parts)
 }
 
-// Await waits until ready, which is asked again whenever the NIC has something for this process, or ctx ends.
+// Await waits until ready returns true or ctx ends. It calls ready again whenever the NIC has
+// news for this process.
 func (p *Process) Await(ctx context.Context, ready func() bool) error {
 	if !p.enter() {
 		return ErrClosed

@@ -2,14 +2,17 @@ package proc
 
 import "github.com/weftnet/weft/internal/vni"
 
-// An operation of a start form that has ended keeps its context until its user asks about it, which may be late: a stream asks about what it
-// has sent when it sends again. So where a context is lacking, operations that have ended are settled for their users, which find them done:
+// When the operation of a start form has ended, it keeps its context until its user asks for the
+// result. This may take long: a stream asks about its sent messages only when it sends again. So
+// if contexts are lacking, ended operations are settled for their users, which then find them
+// done:
 //
-//	taken ──► posted ──► ended ──► its user asks, or a context is lacking ──► settled: the result is in the Op, the context is free
+//	taken ──► posted ──► ended ──► its user asks, or a context is lacking ──► settled: the Op has the result, the context is free
 //
-// Else operations could wait for contexts that nothing gives back, though none of them is under way.
+// Otherwise operations could wait for contexts that are never given back, although no operation
+// is in flight.
 
-// listOf is the list of which a context is lacking.
+// listOf returns the list of contexts to which the lack applies.
 func (l lack) listOf() (list int, ok bool) {
 	switch l {
 	case lackSend:
@@ -20,7 +23,8 @@ func (l lack) listOf() (list int, ok bool) {
 	return 0, false
 }
 
-// reclaim settles the operations of start forms that keep a context of the kind that is lacking and have ended. It reports whether there were any.
+// reclaim settles ended operations of start forms that keep a context of the lacking kind. It
+// reports whether there were any.
 func (p *Process) reclaim(l lack) (any bool) {
 	list, ok := l.listOf()
 	if !ok || !p.enter() {
@@ -35,8 +39,8 @@ func (p *Process) reclaim(l lack) (any bool) {
 	return any
 }
 
-// ended is the operation of a start form that has a context and has ended, or nil. It needs no lock, so it only says that reclaim is worth a
-// try.
+// ended returns the operation of a start form that has a context and has ended, or nil. It takes
+// no lock, so its result is only a hint that reclaim may succeed.
 func (p *Process) ended(list, i int) *Op {
 	if p.vp.Doorbell(list == receiveList, i) != vni.Done {
 		return nil
@@ -44,9 +48,11 @@ func (p *Process) ended(list, i int) *Op {
 	return p.started[list][i].Load()
 }
 
-// reclaim settles o if it has ended and still has the context, which its user may have freed and begun anew with meanwhile. One that is being
-// begun is not posted, and cannot be settled; one that is posted cannot be begun before it is settled, which takes o.mu. What else o is may be written
-// without a lock meanwhile, where it begins by the straight way, and is looked at only if it has the context.
+// reclaim settles o if it has ended and still has the context. Its user may meanwhile have freed
+// the context and begun o again. An operation that is about to begin is not posted, and cannot be
+// settled. A posted operation cannot begin again before it is settled, and settling takes o.mu.
+// If o begins by the straight way, its other fields may be written without a lock meanwhile.
+// reclaim reads them only if o has the context.
 func (o *Op) reclaim(list, i int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -57,7 +63,7 @@ func (o *Op) reclaim(list, i int) bool {
 	return has && o.settleLocked()
 }
 
-// anyFree reports whether a context is free, or can be reclaimed. It only loads atomics.
+// anyFree reports whether a context is free or can be reclaimed. It only loads atomics.
 func (p *Process) anyFree(list int) bool {
 	if p.vp.AnyFree(list == receiveList) {
 		return true

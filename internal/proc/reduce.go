@@ -9,40 +9,40 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// A short vector is reduced by the NICs, which add up on its way, piece by piece. Each piece costs
-// the process an operation, so that a long vector is reduced by the processes instead, each of
-// which combines one part of it:
+// The NICs reduce a short vector, which they combine on its path, piece by piece. Each piece
+// costs the process an operation. So the processes reduce a long vector instead, and each of them
+// combines one part of it:
 //
 //	agree: are length, operator and root the same at all, and does every member have memory?
 //	  └─ no memory ──► piece by piece
-//	regions are told, unless they are known ──► part j of every member is put into the region of member j ──► agree
-//	each combines its part, in the order of ranks ──► it is put into the regions of those that want it ──► agree ──► copied
+//	announce the regions, unless known ──► PUT part j of every member into the region of member j ──► agree
+//	each combines its part, in the order of ranks ──► PUT it to the members that want it ──► agree ──► copy
 //
-// Each byte so crosses the network twice, whatever the size of the group. A region has the parts of
-// all members, one behind the other, and behind them, where they are wanted, the results of all:
+// So each byte crosses the network twice, whatever the size of the group. A region holds the
+// parts of all members, one after the other. If its member wants the results of all, they follow:
 //
 //	0 ── part of rank 0 ── part of rank 1 … ── part·size ── result of rank 0 ── result of rank 1 …
 
-// All, as the root of a Reduce, gives the result to every member.
+// All, as the root of a Reduce, means that every member gets the result.
 const All = -1
 
-// reducedPart is how long a part is at least, in bytes: what is told and agreed upon costs as much
-// as some hundred pieces.
+// reducedPart is the shortest part, in bytes. The announcements and agreements cost as much as
+// about a hundred pieces.
 const reducedPart = 64 << 10
 
-// agreedWords is how many words members agree on at most.
+// agreedWords is the largest number of words on which members agree.
 const agreedWords = 8
 
-// reduction is what the members do with their vectors.
+// reduction describes what the members do with their vectors.
 type reduction struct {
 	op      string // for errors
 	root    int    // or All
 	width   int    // bytes of an element
 	o       vni.Operator
-	combine func(into, from []byte) // of the program, in place of o; reducefunc.go
+	combine func(into, from []byte) // of the program, replaces o; reducefunc.go
 }
 
-// newReduction names a reduction to a root.
+// newReduction returns a reduction to a root, with a name for errors.
 func newReduction(root, width int) reduction {
 	if root == All {
 		return reduction{op: "all-reduce", root: root, width: width}
@@ -61,7 +61,7 @@ func (r *reduction) apply(to, from []byte) {
 	}
 }
 
-// what is a number that reductions have in common only if they can be one.
+// what returns a number that two reductions share only if they can be the same one.
 func (r *reduction) what() uint64 {
 	if r.combine != nil {
 		return 1<<63 | uint64(r.width)
@@ -72,9 +72,10 @@ func (r *reduction) what() uint64 {
 // wants reports whether a member gets the result.
 func (r *reduction) wants(rank int) bool { return r.root == All || r.root == rank }
 
-// Reduce combines the vectors of all members element by element, with the operator, and leaves the
-// result in that of the member with rank root, or of every member if root is All. The vector has
-// little-endian elements of the operator's width, equally many at each member.
+// Reduce combines the vectors of all members element by element, with the operator. It leaves the
+// result in the vector of the member with rank root, or of every member if root is All. The
+// vector has little-endian elements of the operator's width. Every member must have the same
+// number of elements.
 func (g *Group) Reduce(ctx context.Context, root int, o vni.Operator, vector []byte) error {
 	r := newReduction(root, 0)
 	if err := g.begin(ctx, r.op); err != nil {
@@ -99,7 +100,7 @@ func (g *Group) Reduce(ctx context.Context, root int, o vni.Operator, vector []b
 	return g.reducePieces(ctx, r.op, root, o, vector)
 }
 
-// reducePieces is Reduce by the NICs.
+// reducePieces is the form of Reduce that the NICs carry out.
 func (g *Group) reducePieces(ctx context.Context, op string, root int, o vni.Operator, vector []byte) error {
 	tag := uint64(vni.AllRanks)
 	if root != All {
@@ -112,8 +113,8 @@ func (g *Group) reducePieces(ctx context.Context, op string, root int, o vni.Ope
 	})
 }
 
-// reduceParts is Reduce by the processes. It has done nothing, and there is no error, if able is
-// false: a member has no memory for it.
+// reduceParts is the form of Reduce that the processes carry out. If a member has no memory for
+// it, able is false, err is nil and nothing was done.
 func (g *Group) reduceParts(ctx context.Context, r *reduction, vector []byte) (able bool, err error) {
 	wants := r.wants(g.rank)
 	written := vector
@@ -124,7 +125,8 @@ func (g *Group) reduceParts(ctx context.Context, r *reduction, vector []byte) (a
 		return false, err
 	}
 	n := len(g.roster)
-	part := (len(vector)/r.width + n - 1) / n * r.width // that of the last ranks may be shorter, or empty
+	// The parts of the last ranks may be shorter, or empty.
+	part := (len(vector)/r.width + n - 1) / n * r.width
 	room := n * part
 	if wants {
 		room *= 2
@@ -134,7 +136,9 @@ func (g *Group) reduceParts(ctx context.Context, r *reduction, vector []byte) (a
 		return able, err
 	}
 	of := func(b []byte, rank int) []byte { return b[min(rank*part, len(b)):min((rank+1)*part, len(b))] }
-	if err := g.putAll(ctx, r.op, func(to int) (uint64, []byte) { return uint64(g.rank * part), of(vector, to) }); err != nil {
+	if err := g.putAll(ctx, r.op, func(to int) (uint64, []byte) {
+		return uint64(g.rank * part), of(vector, to)
+	}); err != nil {
 		return true, err
 	}
 	own := of(vector, g.rank)
@@ -158,9 +162,9 @@ func (g *Group) reduceParts(ctx context.Context, r *reduction, vector []byte) (a
 	return true, nil
 }
 
-// combineParts combines this member's part of all vectors, in the order of ranks. The others' lie
-// in mem, part bytes apart; its own is own. The result goes to sum, which lies in mem at this
-// member's place, where no other member has put anything.
+// combineParts combines this member's part of all vectors, in the order of ranks. own is its own
+// part, and the parts of the others lie in mem, part bytes apart. The result goes to sum. sum is
+// this member's place in mem, where no other member has put anything.
 func (g *Group) combineParts(r *reduction, mem []byte, part int, own, sum []byte) {
 	for i := range g.roster {
 		from := own
@@ -175,13 +179,15 @@ func (g *Group) combineParts(r *reduction, mem []byte, part int, own, sum []byte
 	}
 }
 
-// suits reports whether every member has memory to reduce parts, and has all told of theirs. If
-// members reduce vectors that do not fit, it fails at all of them.
+// suits reports whether every member has memory to reduce parts, and has announced its region to
+// all. If the members' vectors do not match, suits fails at all of them.
 func (g *Group) suits(ctx context.Context, r *reduction, length int, able bool) (ok bool, err error) {
 	what := []uint64{uint64(length), r.what(), uint64(r.root + 1)}
 	own := []uint64{word(able), word(g.handles != nil)}
 	for _, w := range what {
-		own = append(own, w, ^w) // and of both has all bits only if it is the same at all members
+		// The AND of the words of all members has all bits in w or ^w only if w is the same
+		// everywhere.
+		own = append(own, w, ^w)
 	}
 	all, err := g.agree(ctx, r.op, own...)
 	if err != nil {
@@ -199,8 +205,9 @@ func (g *Group) suits(ctx context.Context, r *reduction, length int, able bool) 
 	return true, g.tell(ctx, r.op)
 }
 
-// disagree has the NICs find what the members have found: that they do not do the same. No two of
-// them reduce as much here, and none as much as members do who agree.
+// disagree makes the NICs find what the members have found: they do not do the same. For this,
+// each member reduces a number of bytes that no other member uses here, and that members in
+// agreement never use.
 func (g *Group) disagree(ctx context.Context, op string) error {
 	if err := g.reducePieces(ctx, op, All, vni.Agree, make([]byte, 8*(agreedWords+1+g.rank))); err != nil {
 		return err
@@ -215,7 +222,7 @@ func word(so bool) uint64 {
 	return 0
 }
 
-// tell tells all members of the regions of all.
+// tell tells all members the handles of the regions of all.
 func (g *Group) tell(ctx context.Context, op string) error {
 	handles, err := g.tellOf(ctx, op, formReduce, g.shared)
 	if err == nil {
@@ -224,7 +231,7 @@ func (g *Group) tell(ctx context.Context, op string) error {
 	return err
 }
 
-// tellOf tells all members of a region of each.
+// tellOf tells all members the handle of one region of each member.
 func (g *Group) tellOf(ctx context.Context, op string, f form, r *Region) (handles []byte, err error) {
 	var own [handleBytes]byte
 	h := r.Handle()
@@ -233,7 +240,7 @@ func (g *Group) tellOf(ctx context.Context, op string, f form, r *Region) (handl
 	return handles, g.allGather(ctx, op, f, own[:], handles)
 }
 
-// agree returns some words of all members, combined by and.
+// agree returns the bitwise AND of some words of all members.
 func (g *Group) agree(ctx context.Context, op string, own ...uint64) ([]uint64, error) {
 	var b []byte
 	for _, w := range own {
@@ -248,8 +255,8 @@ func (g *Group) agree(ctx context.Context, op string, own ...uint64) ([]uint64, 
 	return own, nil
 }
 
-// putAll puts bytes into the region of each other member, at an offset there, and returns when all
-// members have done so. If one could not, it fails at all of them.
+// putAll puts bytes into the region of each other member, at an offset in it. It returns when all
+// members have done so. If one of them could not, putAll fails at all of them.
 func (g *Group) putAll(ctx context.Context, op string, what func(to int) (offset uint64, b []byte)) error {
 	failed := g.putEach(ctx, g.handles, what)
 	if err := ctx.Err(); err != nil {
@@ -259,7 +266,7 @@ func (g *Group) putAll(ctx context.Context, op string, what func(to int) (offset
 	all, err := g.agree(ctx, op, word(failed == nil))
 	switch {
 	case err != nil:
-		return err // of a member that has gone its name
+		return err // if a member is gone, with its name
 	case failed != nil:
 		return g.fail(op, Message{}, failed)
 	case all[0] == 0:
@@ -268,9 +275,10 @@ func (g *Group) putAll(ctx context.Context, op string, what func(to int) (offset
 	return nil
 }
 
-// putEach puts bytes into the region of each other member, whose handles are those. It does as much
-// at a time as the process may have in flight.
-func (g *Group) putEach(ctx context.Context, handles []byte, what func(to int) (offset uint64, b []byte)) (failed error) {
+// putEach puts bytes into the region of each other member; handles holds the handles of the
+// regions. It has as many PUTs in flight as the process may have.
+func (g *Group) putEach(ctx context.Context, handles []byte,
+	what func(to int) (offset uint64, b []byte)) (failed error) {
 	var under []*Op
 	end := func() (bool, error) {
 		if len(under) == 0 {
@@ -283,7 +291,7 @@ func (g *Group) putEach(ctx context.Context, handles []byte, what func(to int) (
 		return true, nil
 	}
 	for i := 1; i < len(g.roster) && failed == nil; i++ {
-		to := (g.rank + i) % len(g.roster) // not all to the same one first
+		to := (g.rank + i) % len(g.roster) // start with different members, to spread the load
 		offset, b := what(to)
 		if len(b) == 0 {
 			continue

@@ -6,17 +6,18 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// A reduction by a function of the program is the processes' alone: NICs carry vectors and combine
-// nothing. The function sees the vectors in the order of ranks, and one member combines for all, so
-// that the result has the same bits everywhere:
+// Only the processes can reduce by a function of the program: NICs carry the vectors and combine
+// nothing. The function gets the vectors in the order of ranks, and one member combines them for
+// all. So the result has the same bits everywhere:
 //
 //	vectors of a few bytes   gathered at the root, or rank 0, which combines them ──► broadcast, if all want the result
 //	longer ones              in parts, as reduce.go has it
-//	a member has no memory   broadcast one after the other; the root, or rank 0, combines each with those before
+//	a member has no memory   broadcast one after the other; the root, or rank 0, combines each with the result so far
 
-// ReduceFunc combines the vectors of all members by combine, which leaves the result for some
-// elements of lower ranks, into, and as many of a higher rank, from, in into. The vectors have
-// elements of width bytes, equally many at each member.
+// ReduceFunc combines the vectors of all members by combine. combine gets into, the result of
+// some elements of lower ranks, and from, the same elements of a higher rank. It leaves the
+// result in into. The vectors have elements of width bytes. Every member must have the same
+// number of elements.
 func (g *Group) ReduceFunc(ctx context.Context, root, width int, combine func(into, from []byte), vector []byte) error {
 	r := newReduction(root, width)
 	if err := g.begin(ctx, r.op); err != nil {
@@ -34,7 +35,8 @@ func (g *Group) ReduceFunc(ctx context.Context, root, width int, combine func(in
 	r.combine = combine
 	returned := false
 	defer func() {
-		if !returned { // combine has panicked, or ended its goroutine, and the others wait
+		// combine has panicked or ended its goroutine, and the other members wait.
+		if !returned {
 			g.quit()
 		}
 	}()
@@ -57,7 +59,7 @@ func (g *Group) reduceFunc(ctx context.Context, r *reduction, vector []byte) err
 	return g.reduceInTurn(ctx, r, vector)
 }
 
-// combiner is the member that combines for all.
+// combiner returns the rank of the member that combines for all.
 func (r *reduction) combiner() int { return max(r.root, 0) }
 
 // reduceGathered gathers the vectors at one member, which combines them.
@@ -95,7 +97,7 @@ func (g *Group) reduceGathered(ctx context.Context, r *reduction, vector []byte)
 	return g.giveResult(ctx, r, vector)
 }
 
-// reduceInTurn broadcasts the vectors one after the other, for which no member needs a region.
+// reduceInTurn broadcasts the vectors one after the other. For this, no member needs a region.
 func (g *Group) reduceInTurn(ctx context.Context, r *reduction, vector []byte) error {
 	sum, scratch := []byte(nil), make([]byte, len(vector))
 	for i := range g.roster {
@@ -121,7 +123,7 @@ func (g *Group) reduceInTurn(ctx context.Context, r *reduction, vector []byte) e
 	return g.giveResult(ctx, r, vector)
 }
 
-// giveResult broadcasts the result, which its combiner has in vector, if all members want it.
+// giveResult broadcasts the result from the vector of its combiner, if all members want it.
 func (g *Group) giveResult(ctx context.Context, r *reduction, vector []byte) error {
 	if r.root != All {
 		return nil

@@ -8,9 +8,9 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// A refill describes the memory of an operation to the NIC piece by piece while it goes on (QNIX-22), so that neither its
-// pieces nor its bytes have to fit anywhere at once. The goroutine that waits for the operation does it: that is why only
-// blocking forms have one.
+// A refill describes the memory of an operation to the NIC piece by piece while the operation
+// goes on (QNIX-22). So neither the pieces nor the bytes have to fit anywhere all at once. The
+// goroutine that waits for the operation refills it. Therefore only blocking forms have a refill.
 //
 //	in regions      more pieces than a context region has descriptors; no copy
 //	by a buffer     a few slots of the pool, or of a temporary region, take turns:
@@ -19,31 +19,33 @@ import (
 //	  send  ───────────► slot k ──────────────────► NIC ──────────────────► slot k takes piece k+slots
 //	                     slot k ──────────────────► NIC ──────────────────► copied out, and so on      receive
 //
-// One piece is copied while the others are on their way.
+// One piece is copied while the others are in flight.
 type refill struct {
 	length, described uint64
-	filled            uint32 // descriptors
-	seen              uint32 // of them, consumed when last looked
+	filled            uint32 // number of filled descriptors
+	seen              uint32 // number of descriptors that were consumed at the last check
 	taken, consumed   uint32 // counts of the context when the operation began
-	entry             uint32 // of the command queue, with the last Refill,
-	posted            bool   // if there was one
+	entry             uint32 // entry of the last Refill in the command queue,
+	posted            bool   // if one was posted
 
-	pieces  []vni.Descriptor // in regions: all of them
-	regions []*Region        // where they lie, once for each piece
+	pieces  []vni.Descriptor // in regions: all descriptors
+	regions []*Region        // regions of the pieces, one entry for each piece
 
-	mem    []byte // the buffer, nil if pieces has all
-	region uint32 // where it is
+	mem    []byte // the buffer; nil if pieces holds all descriptors
+	region uint32 // region of the buffer
 	offset uint64
-	slot   uint64   // bytes of one piece
-	slots  int      // descriptors that may be filled and not consumed
-	from   [][]byte // of a send: what is copied in, from part on; what has been is cut off
+	slot   uint64 // bytes of one piece
+	slots  int    // descriptors that may be filled and not consumed
+	// For a send: the bytes to copy, from part on. Bytes that were copied are cut off.
+	from   [][]byte
 	part   int
-	into   []byte // of a receive or GET
-	copied uint64 // bytes of it that have been copied out
+	into   []byte // destination of a receive or GET
+	copied uint64 // bytes that were copied to into
 	counts *copied
 }
 
-// takeRefill gives o a refill, if one more may be under way: the command queue has room in reserve for so many.
+// takeRefill gives o a refill if one more operation may be refilled. The command queue has room
+// in reserve for a fixed number.
 func (p *Process) takeRefill(o *Op) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,7 +63,7 @@ func (p *Process) takeRefillLocked(o *Op) bool {
 	return true
 }
 
-// giveRefill takes it back. Under mu.
+// giveRefill takes the refill back. The caller holds mu.
 func (p *Process) giveRefill(o *Op) {
 	f := o.refill
 	if f == nil {
@@ -77,7 +79,8 @@ func (p *Process) giveRefill(o *Op) {
 	o.refill = nil
 }
 
-// refillRegions makes r one that is refilled from the regions in which all of parts lie; false if they do not.
+// refillRegions makes r an operation that is refilled from regions. It returns false if some of
+// parts lie in no region.
 func (p *Process) refillRegions(r *request, parts [][]byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,7 +102,7 @@ func (p *Process) refillRegions(r *request, parts [][]byte) bool {
 	return true
 }
 
-// refillBuffer makes r one that goes through a buffer.
+// refillBuffer makes r an operation that is refilled through a buffer.
 func (p *Process) refillBuffer(r *request, parts [][]byte) error {
 	o := r.op
 	f := o.refill
@@ -123,8 +126,8 @@ func (p *Process) refillBuffer(r *request, parts [][]byte) error {
 	return nil
 }
 
-// takeBuffer finds the memory of a buffer of so many slots: half the pool, or less if there is no more, or a temporary
-// region, of which no more than of the pool is needed.
+// takeBuffer finds the memory of a buffer with the given number of slots. It takes half the pool,
+// or less if that is not free, or otherwise a temporary region of at most the same size.
 func (p *Process) takeBuffer(pl *place, slots int, n uint64) error {
 	p.mu.Lock()
 	most := min(limits.RefillBytes/limits.PageBytes, len(p.poolMem)/limits.PageBytes/2)
@@ -141,7 +144,7 @@ func (p *Process) takeBuffer(pl *place, slots int, n uint64) error {
 	return p.takeTemporary(pl, min(whole, limits.RefillBytes))
 }
 
-// beginRefill describes the first pieces. The context is r's own and not posted.
+// beginRefill describes the first pieces. The context belongs to r and is not posted.
 func (p *Process) beginRefill(r *request) {
 	o := r.op
 	f := o.refill
@@ -157,8 +160,9 @@ func (p *Process) beginRefill(r *request) {
 	}
 }
 
-// describe fills the descriptors that are free, and brings bytes to or from where the NIC reaches them. It reports whether
-// the NIC may have looked at one of them before it was filled: when it had taken all before that one.
+// describe fills the free descriptors, and copies bytes to or from memory that the NIC can
+// access. It reports whether the NIC may have looked at one of the descriptors before it was
+// filled. This is possible if the NIC had taken all descriptors before it.
 func (p *Process) describe(o *Op) (missed bool) {
 	f := o.refill
 	f.seen = p.vp.Consumed(o.receive, o.ctx) - f.consumed
@@ -175,7 +179,7 @@ func (p *Process) describe(o *Op) (missed bool) {
 	return missed
 }
 
-// next makes the next descriptor.
+// next returns the next descriptor.
 func (f *refill) next() vni.Descriptor {
 	if f.mem == nil {
 		return f.pieces[f.filled]
@@ -188,7 +192,8 @@ func (f *refill) next() vni.Descriptor {
 	return vni.Descriptor{Region: f.region, Offset: f.offset + at, Len: n}
 }
 
-// copyIn fills a slot: the one copy on this side, since the NIC of an attached process reaches shared memory only.
+// copyIn fills a slot. This is the only copy on this side, since the NIC of an attached process
+// can access only shared memory.
 func (f *refill) copyIn(slot []byte) {
 	for len(slot) > 0 {
 		b := &f.from[f.part]
@@ -201,7 +206,8 @@ func (f *refill) copyIn(slot []byte) {
 	}
 }
 
-// copyOut brings what has come, up to a byte of the message, to the caller: the one copy on this side.
+// copyOut copies received bytes to the caller, up to a byte of the message. This is the only copy
+// on this side.
 func (f *refill) copyOut(to uint64) {
 	for f.copied < to {
 		at := f.copied / f.slot % uint64(f.slots) * f.slot
@@ -211,7 +217,7 @@ func (f *refill) copyOut(to uint64) {
 	}
 }
 
-// stirred reports whether the operation waits for its process.
+// stirred reports whether the operation waits for more work of its process.
 func (f *refill) stirred(vp *vni.Process, receive bool, ctx int) bool {
 	return (f.described < f.length || f.into != nil) && vp.Consumed(receive, ctx)-f.consumed != f.seen
 }
@@ -221,7 +227,7 @@ func (o *Op) stirred() bool {
 	return o.rung() || o.refill != nil && o.refill.stirred(o.p.vp, o.receive, o.ctx)
 }
 
-// attend waits for o, and refills it.
+// attend waits for o, and refills it meanwhile.
 func (p *Process) attend(ctx context.Context, o *Op) error {
 	for {
 		err := p.w.Wait(ctx, o.ready)
@@ -229,14 +235,16 @@ func (p *Process) attend(ctx context.Context, o *Op) error {
 			return err
 		}
 		p.postRefill(o)
-		if err := ctx.Err(); err != nil { // it may be stirred every time we look
+		// Otherwise an operation that is always stirred would never end.
+		if err := ctx.Err(); err != nil {
 			return err
 		}
 	}
 }
 
-// postRefill describes more of o and has the NIC look, unless it has yet to see what was described before, or to read the last Refill:
-// then it will find this as well.
+// postRefill describes more of o and posts a Refill, so that the NIC looks at the new
+// descriptors. It posts none if the NIC has not yet seen the earlier descriptors, or has not yet
+// read the last Refill: then the NIC will find the new ones as well.
 func (p *Process) postRefill(o *Op) {
 	if !p.describe(o) {
 		return
@@ -260,17 +268,18 @@ func (p *Process) postRefill(o *Op) {
 	}
 }
 
-// refills is how many operations of a process with so large a command queue may be refilled at a time. Each may have one
-// Refill in the queue that is not read. A queue that has no room for another operation holds all of those, receives,
-// which may stay for ever, and something besides, whose end wakes the goroutines that wait for room; see New.
+// refills returns how many operations of a process with such a command queue may be refilled
+// concurrently. Each may have one unread Refill in the queue. A queue without room for another
+// operation must hold more than all of these and the receives, which may stay for ever. The end
+// of that additional operation wakes the goroutines that wait for room; see New.
 func refills(commands, contexts, descriptors int) int {
 	if descriptors < 2 {
-		return 0 // a send would wait for each piece
+		return 0 // otherwise a send would wait for each piece
 	}
 	return max(0, min(limits.Refills, (commands-3*contexts-17)/2))
 }
 
-// inUse says why a region cannot be closed.
+// inUse returns the error of closing a region that is in use.
 func (r *Region) inUse() error {
 	if r.refills == 0 {
 		return nil

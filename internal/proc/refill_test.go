@@ -187,8 +187,9 @@ func TestManyRefilledOperationsAtATime(t *testing.T) {
 	wait.Wait()
 }
 
-// The NIC takes descriptors while more are being filled. Wherever it stops, it is told of the next one. Few runs meet the moment in
-// which that matters: TestEveryScheduleOfASendThatIsRefilled tries them all.
+// The NIC takes descriptors while more are being filled. Wherever it stops, it is told of the next
+// one. Few runs meet the moment in which that matters: TestEveryScheduleOfASendThatIsRefilled tries
+// them all.
 func TestTheNICIsToldOfADescriptorThatItMayHaveMissed(t *testing.T) {
 	_, a, b := parkedPair(t, vni.Geometry{Commands: 64, Contexts: 4, Descriptors: 16, PoolPages: 32}, false)
 	want, got := pattern(8<<20, 1), make([]byte, 8<<20)

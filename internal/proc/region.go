@@ -10,8 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Region is memory that this process and its NIC both reach: the target of PUT and GET, and a place from which messages
-// go without a copy.
+// Region is memory that both this process and its NIC can access. It is the target of PUT and
+// GET, and messages from it are sent without a copy.
 type Region struct {
 	p      *Process
 	id     uint32
@@ -19,14 +19,15 @@ type Region struct {
 	mem    []byte
 	closed bool // under p.mu
 	sealed bool
-	theirs bool // the caller's memory, which may go away
-	inner  bool // of a group: it ends with the process, since its user cannot close it
+	theirs bool // memory of the caller, which may be unmapped
+	inner  bool // of a group: ends with the process, since the user cannot close it
 
 	parts   []*Part // under p.mu: open ones
 	refills int     // under p.mu: pieces of operations that are refilled from it
 }
 
-// Handle names a region to other processes (USNIC-53). A process that has it may read and write the region.
+// Handle names a region to other processes (USNIC-53). A process with the handle may read and
+// write the region.
 type Handle struct {
 	NIC    uint64
 	Slot   uint16
@@ -35,7 +36,7 @@ type Handle struct {
 	Key    uint64
 }
 
-// Alloc makes a region of n bytes, 1 to limits.MaxRegion, zeroed.
+// Alloc returns a new region of n zeroed bytes, 1 to limits.MaxRegion.
 func (p *Process) Alloc(n int) (*Region, error) { return p.alloc(n, false) }
 
 // AllocHuge is Alloc in huge pages.
@@ -43,7 +44,8 @@ func (p *Process) AllocHuge(n int) (*Region, error) { return p.alloc(n, true) }
 
 func (p *Process) alloc(n int, huge bool) (*Region, error) {
 	if n < 1 || n > limits.MaxRegion {
-		return nil, &OpError{Op: "alloc", Err: fmt.Errorf("%w: region of %d bytes, expected 1 to %d", ErrBadArgument, n, limits.MaxRegion)}
+		return nil, &OpError{Op: "alloc", Err: fmt.Errorf("%w: region of %d bytes, expected 1 to %d", ErrBadArgument,
+			n, limits.MaxRegion)}
 	}
 	if !p.enter() {
 		return nil, &OpError{Op: "alloc", Err: ErrClosed}
@@ -66,7 +68,7 @@ func (p *Process) alloc(n int, huge bool) (*Region, error) {
 	return r, nil
 }
 
-// allocInner makes a region for a group.
+// allocInner creates a region for a group.
 func (p *Process) allocInner(n int) (*Region, error) {
 	r, err := p.alloc(n, false)
 	if err == nil {
@@ -77,7 +79,7 @@ func (p *Process) allocInner(n int) (*Region, error) {
 	return r, err
 }
 
-// closeInner closes the regions of groups, at which no call looks any more.
+// closeInner closes the regions of groups. No call accesses them any more.
 func (p *Process) closeInner() (err error) {
 	p.mu.Lock()
 	all := slices.DeleteFunc(slices.Clone(p.regions), isOuter)
@@ -88,25 +90,26 @@ func (p *Process) closeInner() (err error) {
 	return err
 }
 
-// isOuter reports whether a region is its user's to close. Under p.mu.
+// isOuter reports whether a region's user closes it. The caller holds p.mu.
 func isOuter(r *Region) bool { return !r.inner }
 
-// insert keeps p.regions in the order of addresses. Under mu.
+// insert adds a region to p.regions, which is sorted by address. The caller holds mu.
 func (p *Process) insert(r *Region) {
 	i, _ := slices.BinarySearchFunc(p.regions, address(r.mem), byAddress)
 	p.regions = slices.Insert(p.regions, i, r)
 }
 
-// Bytes is the region's memory. It must not be touched after Close.
+// Bytes returns the region's memory. It must not be accessed after Close.
 func (r *Region) Bytes() []byte { return r.mem }
 
-// Handle is what others need for PUT and GET.
+// Handle returns the handle that other processes need for PUT and GET.
 func (r *Region) Handle() Handle {
 	id := r.p.id
 	return Handle{NIC: id.NIC, Slot: id.Slot, Gen: id.Gen, Region: r.id, Key: r.key}
 }
 
-// Close ends the region. It fails, and the region stays, while operations use it. A second Close does nothing.
+// Close ends the region. While operations use the region, Close fails and the region stays. A
+// second Close does nothing.
 func (r *Region) Close() error {
 	p := r.p
 	p.sharing.Lock()
@@ -122,7 +125,8 @@ func (r *Region) Close() error {
 	}
 	r.closed = true
 	parts := r.parts
-	r.parts = nil // the NIC closes them with the region, and their ids may be others' then
+	// The NIC closes the parts with the region, and may then reuse their ids.
+	r.parts = nil
 	i := slices.Index(p.regions, r)
 	p.regions = slices.Delete(p.regions, i, i+1)
 	p.noteRegistered()
@@ -153,8 +157,8 @@ func byAddress(r *Region, a uintptr) int {
 	return 0
 }
 
-// inRegions finds descriptors for parts, if all of them lie in regions and one operation may name so many.
-// They are appended to d.
+// inRegions appends the descriptors of parts to d. It fails if a part lies in no region, or if an
+// operation cannot name so many pieces.
 func (p *Process) inRegions(parts [][]byte, d []vni.Descriptor) ([]vni.Descriptor, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,7 +175,8 @@ func (p *Process) inRegions(parts [][]byte, d []vni.Descriptor) ([]vni.Descripto
 	return d, true
 }
 
-// find returns the region that a part lies in, nil if it lies in none, and the descriptor that names it. Under mu.
+// find returns the region in which a part lies, and the part's descriptor. If the part lies in no
+// region, find returns nil. The caller holds mu.
 func (p *Process) find(part []byte) (*Region, vni.Descriptor) {
 	i, exact := slices.BinarySearchFunc(p.regions, address(part), byAddress)
 	if !exact {

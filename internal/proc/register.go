@@ -8,14 +8,16 @@ import (
 	"github.com/weftnet/weft/internal/touch"
 )
 
-// File is where in a file memory lies that the caller has mapped, for a NIC in another program to map it, too.
+// File says where in a file the memory lies that the caller has mapped, so that a NIC in another
+// program can map it, too.
 type File struct {
 	FD     int
 	Offset int64
 }
 
-// Register makes a region of memory that the caller has, of a file or, if that is nil, of any kind. If sealed, it may be read only, by others
-// and by this process's own operations.
+// Register creates a region from memory of the caller. The memory lies in the file of; if of is
+// nil, it may be of any kind. If sealed, the region may only be read, by other processes and by
+// this process's own operations.
 func (p *Process) Register(mem []byte, of *File, sealed bool) (*Region, error) {
 	fail := func(err error) (*Region, error) { return nil, &OpError{Op: "register", Err: err} }
 	if n := len(mem); n < 1 || n > limits.MaxRegion {
@@ -50,7 +52,7 @@ func (p *Process) Register(mem []byte, of *File, sealed bool) (*Region, error) {
 	return r, nil
 }
 
-// overlaps refuses memory that a region has already. Under mu.
+// overlaps returns an error if an open region contains some of the memory. The caller holds mu.
 func (p *Process) overlaps(mem []byte) error {
 	start := address(mem)
 	for _, r := range p.regions {
@@ -61,11 +63,12 @@ func (p *Process) overlaps(mem []byte) error {
 	return nil
 }
 
-// registered are the open regions that are the caller's memory, by address: the caller may have unmapped it. It is not changed once it is
-// made, so that operations look at it without a lock.
+// registered holds the open regions of the caller's memory, by address. The caller may have
+// unmapped such memory. The list is never changed after its creation, so operations read it
+// without a lock.
 type registered []*Region
 
-// noteRegistered makes p.registered what p.regions says. Under mu.
+// noteRegistered updates p.registered from p.regions. The caller holds mu.
 func (p *Process) noteRegistered() {
 	var all registered
 	for _, r := range p.regions {
@@ -80,7 +83,8 @@ func (p *Process) noteRegistered() {
 	}
 }
 
-// look says why an operation cannot read a part, or write it, if it lies in registered memory and cannot.
+// look returns an error if a part lies in registered memory and an operation cannot read it or,
+// if written is set, write it.
 func (l registered) look(part []byte, written bool) error {
 	start := address(part)
 	end := start + uintptr(len(part))
@@ -95,7 +99,8 @@ func (l registered) look(part []byte, written bool) error {
 		from := max(address(r.mem), start) - start
 		to := min(address(r.mem)+uintptr(len(r.mem)), end) - start
 		if written && r.sealed && from < to {
-			return fmt.Errorf("%w: %d bytes at %#x are to be written, and are registered as ReadOnly", ErrBadArgument, to-from, start+from)
+			return fmt.Errorf("%w: %d bytes at %#x are to be written, and are registered as ReadOnly", ErrBadArgument,
+				to-from, start+from)
 		}
 		if err := lookAtPart(part[from:to], written); err != nil {
 			return err
@@ -104,7 +109,7 @@ func (l registered) look(part []byte, written bool) error {
 	return nil
 }
 
-// lookAtPart says why a part cannot be read, or written, if it cannot.
+// lookAtPart returns an error if a part cannot be read or, if written is set, written.
 func lookAtPart(part []byte, written bool) error {
 	addr, ok := touch.All(part, written)
 	switch {
@@ -126,10 +131,11 @@ func (l registered) readable(parts [][]byte) bool {
 	return true
 }
 
-// lookedAtOnce is how many messages of a SendMany are looked at before some of them leave.
+// lookedAtOnce is the number of messages of a SendMany that are checked before some of them
+// leave.
 const lookedAtOnce = 64
 
-// readableFirst are the first messages, up to one that cannot be read.
+// readableFirst returns the messages before the first one that cannot be read.
 func (l registered) readableFirst(messages [][]byte) [][]byte {
 	for i, m := range messages {
 		if i == lookedAtOnce || l.look(m, false) != nil {
@@ -139,7 +145,7 @@ func (l registered) readableFirst(messages [][]byte) [][]byte {
 	return messages
 }
 
-// lookAt is look of all that an operation reads or writes.
+// lookAt is look for all memory that an operation reads or writes.
 func (l registered) lookAt(r *request, parts [][]byte) error {
 	switch {
 	case r.into != nil:

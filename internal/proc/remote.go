@@ -9,8 +9,9 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Put writes the concatenation of parts into a region of another process, from offset on (USNIC-31). It returns when
-// the bytes are there. ErrRegion, ErrKey: the handle is not, or no longer, a region's; ErrRange: beyond its end.
+// Put writes the concatenation of parts into a region of another process, from offset on
+// (USNIC-31). It returns when the bytes are there. ErrRegion, ErrKey: the handle does not belong
+// to an open region. ErrRange: the bytes do not fit into the region.
 func (p *Process) Put(ctx context.Context, h Handle, offset uint64, parts ...[]byte) error {
 	r := request{waits: true}
 	parts, err := p.putRequest(&r, h, offset, parts)
@@ -20,7 +21,8 @@ func (p *Process) Put(ctx context.Context, h Handle, offset uint64, parts ...[]b
 	return p.run(ctx, &r, parts)
 }
 
-// Get reads len(buf) bytes of a region of another process, from offset on (USNIC-31). Errors are those of Put.
+// Get reads len(buf) bytes of a region of another process, from offset on (USNIC-31). Its errors
+// are those of Put.
 func (p *Process) Get(ctx context.Context, h Handle, offset uint64, buf []byte) error {
 	r := request{waits: true}
 	if err := r.getRequest(h, offset, buf); err != nil {
@@ -29,12 +31,12 @@ func (p *Process) Get(ctx context.Context, h Handle, offset uint64, buf []byte) 
 	return p.run(ctx, &r, nil)
 }
 
-// StartPut begins what Put does. The parts must stay as they are until the operation is done.
+// StartPut starts a Put. The parts must stay unchanged until the operation is done.
 func (p *Process) StartPut(h Handle, offset uint64, parts ...[]byte) (*Op, error) {
 	return started(func(o *Op) error { return p.StartPutInto(o, h, offset, parts...) })
 }
 
-// StartPutInto is StartPut with an Op as StartSendInto has it.
+// StartPutInto is StartPut with an Op, like StartSendInto.
 func (p *Process) StartPutInto(o *Op, h Handle, offset uint64, parts ...[]byte) error {
 	var r request
 	parts, err := p.putRequest(&r, h, offset, parts)
@@ -44,12 +46,12 @@ func (p *Process) StartPutInto(o *Op, h Handle, offset uint64, parts ...[]byte) 
 	return p.startOp(o, &r, parts)
 }
 
-// StartGet begins what Get does. buf must be left alone until the operation is done.
+// StartGet starts a Get. The caller must not use buf until the operation is done.
 func (p *Process) StartGet(h Handle, offset uint64, buf []byte) (*Op, error) {
 	return started(func(o *Op) error { return p.StartGetInto(o, h, offset, buf) })
 }
 
-// StartGetInto is StartGet with an Op as StartSendInto has it.
+// StartGetInto is StartGet with an Op, like StartSendInto.
 func (p *Process) StartGetInto(o *Op, h Handle, offset uint64, buf []byte) error {
 	var r request
 	if err := r.getRequest(h, offset, buf); err != nil {
@@ -58,8 +60,9 @@ func (p *Process) StartGetInto(o *Op, h Handle, offset uint64, buf []byte) error
 	return p.startOp(o, &r, nil)
 }
 
-// Ask asks the NIC of another process whether that process lives, and returns nil if it does. The process takes no part.
-// ErrProcessGone, ErrStaleGeneration: it has ended. ErrUnreachable: its NIC does not answer.
+// Ask asks the NIC of another process whether that process lives, and returns nil if it does. The
+// process itself takes no part. ErrProcessGone, ErrStaleGeneration: it has ended. ErrUnreachable:
+// its NIC does not answer.
 func (p *Process) Ask(ctx context.Context, of Dest) error {
 	r := request{waits: true}
 	err := r.getRequest(Handle{NIC: of.NIC, Slot: of.Slot, Gen: of.Gen}, 0, nil)
@@ -68,7 +71,7 @@ func (p *Process) Ask(ctx context.Context, of Dest) error {
 		return r.fail(err)
 	}
 	err = p.run(ctx, &r, nil)
-	if errors.Is(err, ErrRegion) { // a NIC of an earlier version finds the process, and then no region
+	if errors.Is(err, ErrRegion) { // a NIC of an earlier version finds the process, but no region
 		return nil
 	}
 	return err
@@ -96,7 +99,8 @@ func (r *request) remote(h Handle, offset uint64) error {
 	if h.NIC == 0 {
 		return errNoHandle
 	}
-	if offset > limits.MaxRegion { // no region is so long, and the NIC takes the context for malformed
+	// No region is so long, and the NIC would consider the context malformed.
+	if offset > limits.MaxRegion {
 		return ErrRange
 	}
 	r.send.Remote = vni.Remote{NIC: h.NIC, Slot: h.Slot, Gen: h.Gen, Region: h.Region, Key: h.Key, Offset: offset}
@@ -105,7 +109,8 @@ func (r *request) remote(h Handle, offset uint64) error {
 
 var errNoHandle = fmt.Errorf("%w: the handle is empty", ErrBadArgument)
 
-// Resolve waits until a live process has a name, and returns its address: a Dest that is that process and no later one.
+// Resolve waits until a live process has a name, and returns its address: a Dest that names this
+// process and no later one.
 func (p *Process) Resolve(ctx context.Context, name vni.Name) (Dest, error) {
 	r := request{what: "resolve", code: vni.CodeResolve, with: To(name)}
 	if !name.Valid() {
@@ -122,9 +127,9 @@ func (p *Process) Resolve(ctx context.Context, name vni.Name) (Dest, error) {
 	return Dest{Name: name, NIC: m.NIC, Slot: m.Slot, Gen: m.Gen}, nil
 }
 
-// LookUp is Resolve that waits for no process: if none has the name, it fails with ErrNameUnknown. It
-// waits only for the NIC's answer, which a Cancel behind the command asks for. It fails with
-// ErrQueueFull if all contexts are taken.
+// LookUp is Resolve that does not wait for a process: if no process has the name, it fails with
+// ErrNameUnknown. It waits only for the NIC's answer, which a Cancel after the command requests.
+// If all contexts are taken, LookUp fails with ErrQueueFull.
 func (p *Process) LookUp(name vni.Name) (Dest, error) {
 	r := request{what: "resolve", code: vni.CodeResolve, with: To(name)}
 	if !name.Valid() {
@@ -148,7 +153,7 @@ func (p *Process) LookUp(name vni.Name) (Dest, error) {
 	return Dest{Name: name, NIC: m.NIC, Slot: m.Slot, Gen: m.Gen}, nil
 }
 
-// ended is a context that has ended.
+// ended is a context.Context that is done.
 var ended = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

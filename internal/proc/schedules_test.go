@@ -11,8 +11,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Each test here has callers of a process and its NIC take a few steps in every order. The NIC is a side of the test over
-// the real half of the segment.
+// Each test here has callers of a process and its NIC take a few steps in every order. The NIC is a
+// side of the test over the real half of the segment.
 
 // scheduledWaiter waits as an attached process does: by a list that the NIC's wake-ups go through.
 type scheduledWaiter struct{ idle.Waiters }
@@ -88,7 +88,8 @@ func startedReceive(t *testing.T, p *Process, n *vni.NIC, o *Op) {
 	}
 }
 
-// One of the two finds the operation done and frees its context while the other looks at the doorbell.
+// One of the two finds the operation done and frees its context while the other looks at the
+// doorbell.
 func TestEveryScheduleOfTwoThatWaitForOneOp(t *testing.T) {
 	interleave.Explore(t, interleave.Options{Delays: 3, Least: 500}, func(r *interleave.Run) {
 		p, n, w := scheduled(t, vni.Geometry{Commands: 32, Contexts: 1, Descriptors: 1}, true)
@@ -105,7 +106,8 @@ func TestEveryScheduleOfTwoThatWaitForOneOp(t *testing.T) {
 	})
 }
 
-// An operation is looked at by one goroutine while another has found it done, and begins the next with the same context.
+// An operation is looked at by one goroutine while another has found it done, and begins the next
+// with the same context.
 func TestEveryScheduleOfAnOpWhoseContextIsAnothers(t *testing.T) {
 	interleave.Explore(t, interleave.Options{Delays: 3, Least: 500}, func(r *interleave.Run) {
 		p, n, w := scheduled(t, vni.Geometry{Commands: 32, Contexts: 1, Descriptors: 1}, true)
@@ -167,7 +169,8 @@ func TestEveryScheduleOfAnOpThatIsUsedAgain(t *testing.T) {
 	})
 }
 
-// The NIC takes descriptors for as long as it finds some, and looks again only when a Refill tells it to.
+// The NIC takes descriptors for as long as it finds some, and looks again only when a Refill tells
+// it to.
 func TestEveryScheduleOfASendThatIsRefilled(t *testing.T) { // QNIX-22
 	const pieces = 5
 	message := pattern(pieces*4096, 1)
@@ -197,7 +200,8 @@ func TestEveryScheduleOfASendThatIsRefilled(t *testing.T) { // QNIX-22
 	})
 }
 
-// takeRefilled is the NIC of a send in context 0: it takes what is described, and consumes it, until it has the message.
+// takeRefilled is the NIC of a send in context 0: it takes what is described, and consumes it,
+// until it has the message.
 func takeRefilled(r *interleave.Run, n *vni.NIC, w *scheduledWaiter, message []byte) {
 	pool := n.Segment().Pool()
 	var held []vni.Descriptor

@@ -10,22 +10,26 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Send sends a message, the concatenation of parts, to a process. It returns when the parts may be reused: the
-// message leaves, or has left. With an error it was delivered zero or one time, never more (decision 6). If ctx ends
-// first, the message is withdrawn, unless it is too late for that: then Send succeeds.
+// Send sends a message, the concatenation of parts, to a process. It returns when the parts may
+// be reused: the message is leaving, or has left. If Send fails, the message was delivered at
+// most once (decision 6). If ctx ends first, the NIC withdraws the message. If it is too late for
+// that, Send succeeds.
 func (p *Process) Send(ctx context.Context, to Dest, tag uint64, parts ...[]byte) error {
 	return p.send(ctx, "send", to, tag, 0, parts)
 }
 
-// TrySend sends a message that the NIC takes, or a copy of it, before TrySend returns, and reports whether it did. Where it did not nothing has left.
+// TrySend sends a message if the NIC can take or copy it at once, and reports whether it did. If
+// it returns false, nothing was sent.
 func (p *Process) TrySend(to Dest, tag uint64, parts ...[]byte) bool {
 	return p.sendStraight(to, tag, parts, 0, false)
 }
 
-// SendMany sends messages to one process, each as Send does, in their order, and returns how many were sent: fewer than all
-// with the error of the next.
+// SendMany sends messages to one process in their order, each as Send does. It returns the number
+// of sent messages. If that is not all of them, it also returns the error of the next one.
 func (p *Process) SendMany(ctx context.Context, to Dest, tag uint64, messages [][]byte) (sent int, err error) {
-	alone, inVain := 0, 0 // messages that go by themselves, since runs were tried in vain: each try costs a command
+	// alone counts messages that are sent one by one after runs that failed. Each attempt of a
+	// run costs a command.
+	alone, inVain := 0, 0
 	for sent < len(messages) {
 		if err := ctx.Err(); err != nil && sent > 0 {
 			return sent, &OpError{Op: "send", Peer: to.Name, NIC: to.NIC, Slot: to.Slot, Gen: to.Gen, Err: err}
@@ -55,17 +59,19 @@ func (p *Process) SendMany(ctx context.Context, to Dest, tag uint64, messages []
 	return sent, nil
 }
 
-// mostAlone is how many messages of a SendMany go by themselves at most before a run is tried again.
+// mostAlone is the largest number of messages that a SendMany sends one by one before it tries a
+// run again.
 const mostAlone = 255
 
-// sendRun sends the first of some messages by one command, as many as it may have, and returns how many have left: fewer if there was no
-// credit for the next, which then waits by a Send.
+// sendRun sends the first of the messages by one command, as many as a run may have. It returns
+// how many have left. If there is no credit for a message, that message must wait by a Send.
 func (p *Process) sendRun(ctx context.Context, to Dest, tag uint64, messages [][]byte) (sent int, err error) {
 	if p.direct {
 		return 0, nil
 	}
 	n, bytes := 0, 0
-	for n < min(len(messages), limits.RunMessages) && len(messages[n]) <= limits.CopiedMessage && bytes+len(messages[n])+2 <= limits.RunBytes {
+	for n < min(len(messages), limits.RunMessages) && len(messages[n]) <= limits.CopiedMessage &&
+		bytes+len(messages[n])+2 <= limits.RunBytes {
 		bytes += len(messages[n]) + 2
 		n++
 	}
@@ -85,7 +91,7 @@ func (p *Process) sendRun(ctx context.Context, to Dest, tag uint64, messages [][
 	return min(m.Len, n), err
 }
 
-// packRun lays messages out as a SendRun wants them.
+// packRun lays out messages in the form that a SendRun needs.
 func packRun(mem []byte, messages [][]byte) {
 	lengths, data := mem, mem[2*len(messages):]
 	for _, m := range messages {
@@ -95,15 +101,17 @@ func packRun(mem []byte, messages [][]byte) {
 	}
 }
 
-// SendDelivered is Send that returns when the destination NIC has accepted the message and all before it. It is then delivered for
-// certain unless the destination process or its NIC ends. ErrTruncated: it met a receive that keeps only its beginning.
+// SendDelivered is Send that returns when the destination NIC has accepted the message and all
+// earlier ones. The message is then delivered for certain, unless the destination process or its
+// NIC ends. ErrTruncated: the message met a receive that keeps only its beginning.
 func (p *Process) SendDelivered(ctx context.Context, to Dest, tag uint64, parts ...[]byte) error {
 	return p.send(ctx, "send", to, tag, vni.WantAccept, parts)
 }
 
-// Reply answers a message whose sender has used Call. It goes to the very process that called: if that is known to have ended, or
-// another to have its slot, or if the NIC knows that the caller waits no longer, Reply fails. The end of a short reply that has left is
-// not reported. A call is answered once: a second Reply is refused, unless the first has failed.
+// Reply answers a message that was sent by Call. It goes only to the process that called. Reply
+// fails if that process is known to have ended, if another process has its slot, or if the NIC
+// knows that the caller no longer waits. Once a short reply has left, its failure is not
+// reported. A call is answered once: a second Reply is refused, unless the first one has failed.
 func (p *Process) Reply(ctx context.Context, m *Message, parts ...[]byte) error {
 	why := errNoCall
 	switch receipt := m.Token.receipt(); {
@@ -140,23 +148,23 @@ func (p *Process) send(ctx context.Context, what string, to Dest, tag uint64, fl
 	return p.run(ctx, &r, parts)
 }
 
-// StartSend begins what Send does, and does not wait: ErrQueueFull if all contexts are taken. The parts must stay as
-// they are until the operation is done.
+// StartSend starts a Send and does not wait. ErrQueueFull: all contexts are taken. The parts must
+// stay unchanged until the operation is done.
 func (p *Process) StartSend(to Dest, tag uint64, parts ...[]byte) (*Op, error) {
 	return started(func(o *Op) error { return p.startSend(o, to, tag, 0, parts) })
 }
 
-// StartSendDelivered begins what SendDelivered does.
+// StartSendDelivered starts a SendDelivered and does not wait.
 func (p *Process) StartSendDelivered(to Dest, tag uint64, parts ...[]byte) (*Op, error) {
 	return started(func(o *Op) error { return p.startSend(o, to, tag, vni.WantAccept, parts) })
 }
 
-// StartSendDeliveredInto is StartSendDelivered with an Op as StartSendInto has it.
+// StartSendDeliveredInto is StartSendDelivered with an Op, like StartSendInto.
 func (p *Process) StartSendDeliveredInto(o *Op, to Dest, tag uint64, parts ...[]byte) error {
 	return p.startSend(o, to, tag, vni.WantAccept, parts)
 }
 
-// StartSendInto is StartSend that uses an Op again, new or done, so that nothing is allocated.
+// StartSendInto is StartSend with an Op that is new or done, so it allocates nothing.
 func (p *Process) StartSendInto(o *Op, to Dest, tag uint64, parts ...[]byte) error {
 	return p.startSend(o, to, tag, 0, parts)
 }
@@ -179,7 +187,7 @@ func (p *Process) sendRequest(r *request, tag uint64, flags uint32, parts [][]by
 	if r.with.NIC == 0 && !r.with.Name.Valid() {
 		return nil, errNobody
 	}
-	// Field by field, here and where messages are received: see vni's load.
+	// Copy field by field, here and where messages are received: see vni's load.
 	r.send.Receiver, r.send.Gen, r.send.NIC, r.send.Slot = r.with.Name, r.with.Gen, r.with.NIC, r.with.Slot
 	r.send.Tag, r.send.Flags = tag, flags
 	return p.gather(r, parts)
@@ -187,7 +195,7 @@ func (p *Process) sendRequest(r *request, tag uint64, flags uint32, parts [][]by
 
 var errNobody = fmt.Errorf("%w: the name is empty or malformed", ErrBadArgument)
 
-// started makes an Op for a start form.
+// started creates an Op for a start form.
 func started(begin func(*Op) error) (*Op, error) {
 	o := new(Op)
 	if err := begin(o); err != nil {
@@ -196,12 +204,12 @@ func started(begin func(*Op) error) (*Op, error) {
 	return o, nil
 }
 
-// startOp begins r as an operation of its own.
+// startOp begins r with its own Op.
 func (p *Process) startOp(o *Op, r *request, parts [][]byte) error {
 	if !o.free(p) {
 		return r.fail(errBusy)
 	}
-	if p.closed.Load() { // then Close may still look at o, as it was begun before
+	if p.closed.Load() { // then Close may still access o, from its earlier use
 		return r.fail(ErrClosed)
 	}
 	o.begin(p)
@@ -218,8 +226,8 @@ func (p *Process) startOp(o *Op, r *request, parts [][]byte) error {
 	return nil
 }
 
-// free reports whether the Op of a start form may be used: it is new, or p's and done. What has settled it, which is another goroutine
-// where reclaim did, has let go of it then.
+// free reports whether a start form may use the Op: it is new, or it is p's and done. The
+// goroutine that settled it, which may be another one because of reclaim, has then released it.
 func (o *Op) free(p *Process) bool {
 	if o.p != p {
 		return o.p == nil
@@ -229,7 +237,7 @@ func (o *Op) free(p *Process) bool {
 	return o.done.Load()
 }
 
-// begin makes an Op that is free one that is under way.
+// begin marks a free Op as in flight.
 func (o *Op) begin(p *Process) {
 	if o.p == nil {
 		o.p, o.ready = p, o.settled
@@ -240,7 +248,7 @@ func (o *Op) begin(p *Process) {
 
 var errBusy = fmt.Errorf("%w: the Op is under way, or another process's", ErrBadArgument)
 
-// fail says what could not even begin.
+// fail returns the error of an operation that could not begin.
 func (r *request) fail(err error) error {
 	return &OpError{Op: r.what, Peer: r.with.Name, NIC: r.with.NIC, Slot: r.with.Slot, Gen: r.with.Gen, Err: err}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// deaf is the waiter of a process whose NIC answers nothing, as a daemon that is stopped: each patience with it ends, and is counted.
+// deaf is the waiter of a process whose NIC answers nothing, as a daemon that is stopped: each
+// patience with it ends, and is counted.
 type deaf struct {
 	patiences, givenUp int
 	cancel             context.CancelFunc
@@ -34,7 +35,8 @@ func (w *deaf) Wait(ctx context.Context, ready func() bool) error {
 func (w *deaf) Kick() {}
 func (w *deaf) Wake() {}
 
-// What a NIC does at once is waited for once: a leave is not withdrawn, and of many operations the first that is not ended tells of all.
+// What a NIC does at once is waited for once: a leave is not withdrawn, and of many operations the
+// first that is not ended tells of all.
 func TestANICThatDoesNotAnswerIsWaitedForOnce(t *testing.T) {
 	for what, do := range map[string]func(t *testing.T, p *Process) error{
 		"closing a process with receives under way": func(t *testing.T, p *Process) error {

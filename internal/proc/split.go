@@ -14,22 +14,22 @@ import (
 
 // A split of a group takes three steps:
 //
-//	colors are gathered ──► the members of one color join its part ──► barrier of the whole ──► each has its part
+//	gather the colors ──► the members of one color join its part ──► barrier of the whole ──► each has its part
 //
-// A part's key is made of the address of its leader, which is its member with the lowest name, and
-// of how many groups that process has split before (vni.PartKey): no two parts ever have the same.
-// If a member of the whole goes before the barrier, the split fails at the others, and they leave
-// the parts.
+// A part's key consists of the address of its leader and the number of groups that the leader has
+// split before (vni.PartKey). The leader is the member with the lowest name. So no two parts ever
+// have the same key. If a member of the whole is lost before the barrier, the split fails at the
+// others, and they leave the parts.
 
-// choice is what a member tells of a split.
+// choice is a member's message about a split.
 //
 //	0  color  8
-//	8  splits  8   that its process has entered
-//	16 number  8   of splits of the group that it knows of
+//	8  splits  8   splits that its process has entered
+//	16 number  8   splits of the group that it knows
 const choiceBytes = 24
 
-// Split makes groups of the members that give the same color, and returns the one of this process;
-// nil if its color is negative.
+// Split creates groups of the members that give the same color. It returns the group of this
+// process, or nil if its color is negative.
 func (g *Group) Split(ctx context.Context, color int) (*Group, error) {
 	const op = "split"
 	if err := g.begin(ctx, op); err != nil {
@@ -39,7 +39,8 @@ func (g *Group) Split(ctx context.Context, color int) (*Group, error) {
 	count := g.p.splits.Add(1) - 1
 	if count >= vni.PartsCounted {
 		g.p.splits.Store(vni.PartsCounted)
-		return nil, g.unfit(op, fmt.Errorf("%w: the process has split %d groups, which is the most", ErrNoMemory, vni.PartsCounted))
+		return nil, g.unfit(op, fmt.Errorf("%w: the process has split %d groups, which is the most", ErrNoMemory,
+			vni.PartsCounted))
 	}
 	le := binary.LittleEndian
 	var own [choiceBytes]byte
@@ -74,7 +75,8 @@ func (g *Group) Split(ctx context.Context, color int) (*Group, error) {
 	return n, nil
 }
 
-// joinPart joins the part of a color, which has so many members; nil if the color is negative.
+// joinPart joins the part of a color, which has size members. It returns nil if the color is
+// negative.
 func (g *Group) joinPart(ctx context.Context, op string, color, leader, size int, count uint32) (*Group, error) {
 	if color < 0 {
 		return nil, nil
@@ -87,9 +89,10 @@ func (g *Group) joinPart(ctx context.Context, op string, color, leader, size int
 		n.name = partName(g.name, g.splits, color)
 		return n, nil
 	case errors.Is(err, ErrGroupBroken):
-		// A member of the part may have left it because one of another part has gone, and may be
-		// known here sooner. The barrier names the one that has broken the whole; it lets no member
-		// through, since one that knows it does not enter.
+		// A member of the part may have left because a member of another part was lost. The
+		// former may be known here earlier than the latter. The barrier names the member that
+		// broke the whole. It lets no member through, since a member that knows of the loss does
+		// not enter.
 		if err := g.barrier(ctx, op); err != nil {
 			return nil, err
 		}
@@ -99,9 +102,9 @@ func (g *Group) joinPart(ctx context.Context, op string, color, leader, size int
 	return nil, g.unfit(op, err)
 }
 
-// partName names the part of a group that a split, which is the number-th, has made of a color. A
-// group that was joined has no slash in its name, so that no part is called like one. What is too
-// long keeps its beginning.
+// partName returns the name of the part for a color, made by a group's split with the given
+// number. A group that was joined has no slash in its name, so no part has the name of such a
+// group. A name that is too long is cut at its end.
 func partName(whole string, number uint64, color int) string {
 	name := fmt.Sprintf("%s/%d.%d", whole, number, color)
 	if len(name) <= limits.PartNameBytes {

@@ -8,12 +8,13 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// The straight way (vni.Straight): a process whose NIC is in its own address space calls it, for short messages and for
-// receives. What is refused there takes the long way, by context and command, which has no limits. Which way an
-// operation has gone its caller cannot tell.
+// The straight way (vni.Straight) is for short messages and receives of a process whose NIC is in
+// its own address space: the process calls the NIC. If the NIC refuses, the operation uses the
+// long way, by context and command, which has no limits. The caller cannot tell the ways apart.
 
-// Post sends a message to the process with a name in one step, by the straight way, if it can leave at once. Otherwise Send may. parts are
-// copied, so they are free at once.
+// Post sends a message to the process with a name in one step, by the straight way, if it can
+// leave at once. Otherwise it returns false, and Send may send the message. parts are copied, so
+// they may be reused at once.
 func (p *Process) Post(to *vni.Name, tag uint64, parts [][]byte) bool {
 	way := p.opts.Straight
 	if way == nil || p.closed.Load() {
@@ -39,18 +40,19 @@ func (p *Process) Post(to *vni.Name, tag uint64, parts [][]byte) bool {
 	return way.Post(to, tag, whole[:n])
 }
 
-// Flush has leave what start forms have left to the NIC's next poll. A daemon polls all the time.
+// Flush sends everything that start forms have left to the NIC's next poll. A daemon polls all
+// the time, and needs no Flush.
 func (p *Process) Flush() {
 	if way := p.opts.Straight; way != nil && !p.closed.Load() {
 		way.Flush()
 	}
 }
 
-// gathers is where messages of several parts become one.
+// gathers holds buffers in which messages of several parts become contiguous.
 var gathers = sync.Pool{New: func() any { return new([limits.TinyMessage]byte) }}
 
-// Meet receives the message that comes next, if it comes within a moment, and before a receive of it has to be posted. Otherwise
-// Met.From is nil, and Recv receives it.
+// Meet receives the next message if it arrives very soon, before a receive must be posted for it.
+// Otherwise Met.From is nil, and Recv receives the message.
 func (p *Process) Meet(from *vni.Name, match Match, buf []byte) vni.Met {
 	way := p.opts.Straight
 	if way == nil || p.closed.Load() {
@@ -62,17 +64,20 @@ func (p *Process) Meet(from *vni.Name, match Match, buf []byte) vni.Met {
 	return way.Meet(from, match.Tag, match.Any, buf)
 }
 
-// sendStraight sends a message, or a reply, by the straight way, if it can go there. parts are copied, so they are free at once.
+// sendStraight sends a message, or a reply, by the straight way. It returns false if that is not
+// possible. parts are copied, so they may be reused at once.
 func (p *Process) sendStraight(to Dest, tag uint64, parts [][]byte, flags uint32, hold bool) bool {
 	way := p.opts.Straight
-	if way == nil || p.closed.Load() { // a name that cannot be is found out elsewhere: no process has it
+	// An invalid name is found elsewhere: no process has it.
+	if way == nil || p.closed.Load() {
 		return false
 	}
 	n, ok := p.readable(parts)
 	if !ok {
 		return false
 	}
-	room := way.Send(vni.StraightSend{To: to.Name, Gen: to.Gen, NIC: to.NIC, Slot: to.Slot, Tag: tag, Len: n, Hold: hold, Reply: flags&vni.IsReply != 0})
+	room := way.Send(vni.StraightSend{To: to.Name, Gen: to.Gen, NIC: to.NIC, Slot: to.Slot, Tag: tag, Len: n,
+		Hold: hold, Reply: flags&vni.IsReply != 0})
 	if room == nil {
 		return false
 	}
@@ -81,7 +86,8 @@ func (p *Process) sendStraight(to Dest, tag uint64, parts [][]byte, flags uint32
 	return true
 }
 
-// readable is how many bytes the parts of a message have; not ok if they are too many for the straight way, or cannot be read.
+// readable returns the number of bytes in the parts of a message. ok is false if they are too
+// many for the straight way, or cannot be read.
 func (p *Process) readable(parts [][]byte) (n int, ok bool) {
 	for _, b := range parts {
 		n += len(b)
@@ -90,8 +96,9 @@ func (p *Process) readable(parts [][]byte) (n int, ok bool) {
 	return n, n <= limits.StagedMessage && (all == nil || all.readable(parts))
 }
 
-// callStraight is Call by the straight way, if it can go there: then the call has been made.
-func (p *Process) callStraight(ctx context.Context, to *Dest, tag uint64, reply []byte, parts [][]byte) (m Message, err error, ok bool) {
+// callStraight is Call by the straight way. ok reports whether the call was made.
+func (p *Process) callStraight(ctx context.Context, to *Dest, tag uint64, reply []byte,
+	parts [][]byte) (m Message, err error, ok bool) {
 	way := p.opts.Straight
 	if way == nil || p.closed.Load() {
 		return m, nil, false
@@ -107,7 +114,8 @@ func (p *Process) callStraight(ctx context.Context, to *Dest, tag uint64, reply 
 	token := p.straightToken()
 	o.want("call", to, Tagged(uint64(token)), reply)
 	o.wanted.Takes = vni.TakesReply
-	s := vni.StraightSend{To: to.Name, Gen: to.Gen, NIC: to.NIC, Slot: to.Slot, Tag: tag, Len: n, Token: token, Answer: &o.wanted}
+	s := vni.StraightSend{To: to.Name, Gen: to.Gen, NIC: to.NIC, Slot: to.Slot, Tag: tag, Len: n, Token: token,
+		Answer: &o.wanted}
 	room := way.Send(s)
 	if room == nil {
 		o.spare()
@@ -120,7 +128,8 @@ func (p *Process) callStraight(ctx context.Context, to *Dest, tag uint64, reply 
 	return m, err, true
 }
 
-// datagramStraight sends a datagram by the straight way, if it can go there. parts are copied, so they are free at once.
+// datagramStraight sends a datagram by the straight way. It returns false if that is not
+// possible. parts are copied, so they may be reused at once.
 func (p *Process) datagramStraight(to Dest, tag uint64, parts [][]byte, hold bool) bool {
 	way := p.opts.Straight
 	if way == nil || p.closed.Load() {
@@ -141,10 +150,11 @@ func (p *Process) datagramStraight(to Dest, tag uint64, parts [][]byte, hold boo
 	return sent
 }
 
-// gatherLists are the parts of datagrams on their way to the NIC: the caller's list would be moved to the heap.
+// gatherLists holds lists for the parts of datagrams that go to the NIC. The caller's own list
+// would move to the heap.
 var gatherLists = sync.Pool{New: func() any { return new([limits.Descriptors][]byte) }}
 
-// sendManyStraight is the same for messages, of which it returns how many have gone.
+// sendManyStraight sends messages by the straight way, and returns how many were sent.
 func (p *Process) sendManyStraight(to Dest, tag uint64, messages [][]byte) int {
 	way := p.opts.Straight
 	if way == nil || p.closed.Load() {
@@ -156,10 +166,12 @@ func (p *Process) sendManyStraight(to Dest, tag uint64, messages [][]byte) int {
 	return way.SendMany(vni.StraightSend{To: to.Name, Gen: to.Gen, NIC: to.NIC, Slot: to.Slot, Tag: tag}, messages)
 }
 
-// spareOps are those of blocking receives that took the straight way, so that they allocate nothing.
+// spareOps holds the Ops of blocking receives by the straight way, so that these allocate
+// nothing.
 var spareOps = sync.Pool{New: func() any { return new(Op) }}
 
-// recvStraight posts a receive of a blocking form by the straight way; nil if it cannot.
+// recvStraight posts a receive of a blocking form by the straight way. It returns nil if it
+// cannot.
 func (p *Process) recvStraight(from *Dest, match Match, buf []byte) *Op {
 	if p.opts.Straight == nil || p.closed.Load() {
 		return nil
@@ -173,7 +185,7 @@ func (p *Process) recvStraight(from *Dest, match Match, buf []byte) *Op {
 	return o
 }
 
-// spareOp takes one of them for p.
+// spareOp takes an Op from spareOps for p.
 func (p *Process) spareOp() *Op {
 	o := spareOps.Get().(*Op)
 	if o.ready == nil {
@@ -183,20 +195,20 @@ func (p *Process) spareOp() *Op {
 	return o
 }
 
-// spare gives it back.
+// spare returns o to spareOps.
 func (o *Op) spare() {
 	o.wanted.Buf, o.p = nil, nil
 	o.pooled = false
 	spareOps.Put(o)
 }
 
-// rungStraight is rung for those.
+// rungStraight is rung for an Op of spareOps.
 func (o *Op) rungStraight() bool { return o.wanted.Done() || o.rung() }
 
-// endStraight is endInto for those, which mostly end well.
+// endStraight is endInto for an Op of spareOps. It is fast if the operation succeeds.
 func (p *Process) endStraight(ctx context.Context, o *Op, m *Message) error {
 	if err := p.w.Wait(ctx, o.ready); err != nil || !o.wanted.Done() || o.wanted.Result.Status != vni.StatusOK {
-		return p.endInto(ctx, o, m) // it looks again, at all of it
+		return p.endInto(ctx, o, m) // it checks everything again
 	}
 	m.set(&o.wanted.Result)
 	if m.IsCall() {
@@ -207,7 +219,7 @@ func (p *Process) endStraight(ctx context.Context, o *Op, m *Message) error {
 	return nil
 }
 
-// startStraight is the same for a start form, whose Op is free.
+// startStraight is recvStraight for a start form, whose Op is free.
 func (p *Process) startStraight(o *Op, from Dest, match Match, buf []byte) bool {
 	if p.opts.Straight == nil || p.closed.Load() {
 		return false
@@ -225,7 +237,7 @@ func (o *Op) postStraight(from *Dest, match Match, buf []byte) bool {
 	return o.postWanted()
 }
 
-// postWanted posts the receive that o is ready for.
+// postWanted posts the receive for which o is prepared.
 func (o *Op) postWanted() bool {
 	w := &o.wanted
 	if all := o.p.registered.Load(); (all == nil || all.look(w.Buf, true) == nil) && o.p.opts.Straight.Receive(w) {
@@ -235,7 +247,7 @@ func (o *Op) postWanted() bool {
 	return false
 }
 
-// startStraightDatagram begins to receive a datagram by the straight way.
+// startStraightDatagram starts to receive a datagram by the straight way.
 func (p *Process) startStraightDatagram(o *Op, match Match, parts [][]byte) bool {
 	if p.opts.Straight == nil || p.closed.Load() || len(parts) > 2 {
 		return false
@@ -259,7 +271,7 @@ func (p *Process) startStraightDatagram(o *Op, match Match, parts [][]byte) bool
 	return false
 }
 
-// want gets o ready for a receive by the straight way.
+// want prepares o for a receive by the straight way.
 func (o *Op) want(what string, from *Dest, match Match, buf []byte) {
 	o.straight, o.receive = true, true
 	o.what, o.peer, o.nic, o.slot, o.gen, o.to = what, from.Name, from.NIC, from.Slot, from.Gen, nil
@@ -272,12 +284,13 @@ func (o *Op) want(what string, from *Dest, match Match, buf []byte) {
 // cancelStraight asks the NIC to withdraw o.
 func (o *Op) cancelStraight(byUser bool) {
 	o.p.mu.Lock()
-	o.byUser = o.byUser || byUser && !o.p.closed.Load() // the process's end came first
+	o.byUser = o.byUser || byUser && !o.p.closed.Load() // the end of the process came first
 	o.p.mu.Unlock()
 	o.p.opts.Straight.Cancel(&o.wanted)
 }
 
-// finishStraight takes the result of o, which has ended. why is what its waiting was cut short by.
+// finishStraight writes the result of o, which has ended, into m. why is the error that ended the
+// wait early, if any.
 func (o *Op) finishStraight(m *Message, why error) (err error) {
 	if !o.wanted.Done() {
 		err = o.unanswered(why)
@@ -296,7 +309,8 @@ func (o *Op) finishStraight(m *Message, why error) (err error) {
 	return err
 }
 
-// releaseStraight lets go of the caller's memory. One that the NIC may still write to is not used again.
+// releaseStraight releases the caller's memory. An Op to which the NIC may still write is not
+// reused.
 func (o *Op) releaseStraight() {
 	p := o.p
 	if o.pooled && o.wanted.Done() {
@@ -310,5 +324,6 @@ func (o *Op) releaseStraight() {
 	p.changed()
 }
 
-// straightIdle reports whether nothing is under way by the straight way, once it is closed.
+// straightIdle reports whether no operation is in flight by the straight way. It is used after
+// the straight way is closed.
 func (p *Process) straightIdle() bool { return p.opts.Straight == nil || p.opts.Straight.Idle() }

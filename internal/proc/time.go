@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Time is the time that a process lives in, what happens beside each other there, and chance: the machine's, or a simulator's.
+// Time is the source of time, goroutines and random numbers of a process: the machine's, or a
+// simulator's.
 type Time interface {
 	Now() time.Time
 	Sleep(ctx context.Context, d time.Duration) error
@@ -16,16 +17,16 @@ type Time interface {
 	Random() uint64
 }
 
-// Gate lets one that waits through each time it is opened.
+// Gate lets one waiter through each time it is opened.
 type Gate interface {
 	Open()
 	Wait(ctx context.Context) error
 }
 
-// NewGate is a Gate for the machine's time.
+// NewGate returns a Gate for the machine's time.
 func NewGate() Gate { return make(realGate, 1) }
 
-// realGate has an element if it is open.
+// realGate holds an element if it is open.
 type realGate chan struct{}
 
 func (s realGate) Open() {
@@ -37,7 +38,7 @@ func (s realGate) Open() {
 
 func (s realGate) Wait(ctx context.Context) error {
 	select {
-	case <-s: // also if ctx has ended
+	case <-s: // even if ctx is done
 		return nil
 	default:
 	}
@@ -49,9 +50,10 @@ func (s realGate) Wait(ctx context.Context) error {
 	}
 }
 
-// WaitUntil waits until ready returns true, and then returns nil. ready only loads atomics, or takes a lock that is held for no longer
-// than that; any goroutine may call it, until WaitUntil returns. It is called again after each Wake, and whenever something of the
-// process's has ended. WaitUntil fails with ctx's error, or with that of a process that has come to its end.
+// WaitUntil waits until ready returns true, and then returns nil. ready only loads atomics, or
+// takes a lock that is held just as briefly. Any goroutine may call ready until WaitUntil
+// returns. WaitUntil calls it again after each Wake, and whenever an operation of the process has
+// ended. WaitUntil fails with ctx's error, or with the error of a process that has ended.
 func (p *Process) WaitUntil(ctx context.Context, ready func() bool) error {
 	if !p.enter() {
 		return &OpError{Op: "wait", Err: ErrClosed}
@@ -73,7 +75,7 @@ func (p *Process) WaitUntil(ctx context.Context, ready func() bool) error {
 	return nil
 }
 
-// Wake has every WaitUntil of the process ask again whether it is ready.
+// Wake makes every WaitUntil of the process call its ready again.
 func (p *Process) Wake() {
 	if p.enter() {
 		p.w.Wake()

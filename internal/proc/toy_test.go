@@ -13,8 +13,9 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// toy is a NIC of which only the VNI half is real: processes that it serves reach one another, at once and in order.
-// Some names are special: "silent/…" takes messages and never says anything, "gone/…" has ended.
+// toy is a NIC of which only the VNI half is real: processes that it serves reach one another, at
+// once and in order. Some names are special: "silent/…" takes messages and never says anything,
+// "gone/…" has ended.
 type toy struct {
 	mu    sync.Mutex
 	procs []*toyProc
@@ -422,8 +423,9 @@ func (w *polling) Wait(ctx context.Context, ready func() bool) error {
 func (w *polling) Kick() { w.kicks.Add(1) }
 func (w *polling) Wake() {}
 
-// parking waits as an attached process does: it says that it sleeps, looks once more, and relies on being woken. The
-// NIC has a goroutine of its own, which stops listening and relies on being kicked.
+// parking waits as an attached process does: it says that it sleeps, looks once more, and relies on
+// being woken. The NIC has a goroutine of its own, which stops listening and relies on being
+// kicked.
 type parking struct {
 	vp   *vni.Process
 	kick chan struct{}
