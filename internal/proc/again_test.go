@@ -9,8 +9,9 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Close waits for what start forms have begun. Their users may find that it has ended before Close
-// does, and begin anew, in vain: neither Close nor the Op may be the worse for it.
+// Close waits for operations that start forms have begun. Before Close notices the end of such an
+// operation, its user may notice it and try to begin the Op again. That attempt fails, and must
+// harm neither Close nor the Op.
 func TestAnOpThatAClosedProcessRefusesStaysAsItWas(t *testing.T) {
 	for range 200 {
 		_, a, b := parkedPair(t, vni.DefaultGeometry(false), false)

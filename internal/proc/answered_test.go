@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// receipts returns those of the next n calls that are received.
+// receipts returns the receipts of the next n received calls.
 func (a *answered) receipts(n int) (rs []uint32) {
 	for range n {
 		t := Token(callBit | 1)
@@ -18,13 +18,14 @@ func (a *answered) receipts(n int) (rs []uint32) {
 }
 
 func TestACallAmongTheNewestIsAnsweredOnce(t *testing.T) {
-	for _, start := range []uint32{0, 1<<16 - 5, 1<<32 - 1000, 1<<32 - answeredCalls - 7} { // also where receipts wrap
+	// The last values let the receipts wrap around.
+	for _, start := range []uint32{0, 1<<16 - 5, 1<<32 - 1000, 1<<32 - answeredCalls - 7} {
 		var a answered
 		a.last.Store(start)
 		rs := a.receipts(3 * answeredCalls)
 		old, newest := rs[:2*answeredCalls], rs[2*answeredCalls:]
 		for i := range newest {
-			r := newest[(i*7919)%len(newest)] // in whatever order
+			r := newest[(i*7919)%len(newest)] // in any order
 			if !a.take(r) || a.take(r) {
 				t.Fatalf("receipts from %d on: call %d was not answered once", start, r)
 			}
@@ -63,7 +64,7 @@ func TestNoReceiptIsZero(t *testing.T) {
 
 func TestOneOfManyGoroutinesAnswersACall(t *testing.T) {
 	var a answered
-	const each = 8 // goroutines, which also answer a neighbour that shares the word
+	const each = 8 // goroutines, which also answer a neighbour in the same word
 	all := a.receipts(500 * (each + 1))
 	for i := 0; i < len(all); i += each + 1 {
 		var answers, neighbours atomic.Int32
@@ -98,7 +99,7 @@ func TestASecondReplyIsRefused(t *testing.T) {
 				if _, err := o.Wait(bg); err != nil {
 					return Message{}, err
 				}
-				return o.Wait(bg) // twice: it is one receipt
+				return o.Wait(bg) // two results with the same receipt
 			},
 		} {
 			replied := make(chan error, 1)

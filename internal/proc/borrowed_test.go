@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// everySecond is a straight way that takes every second receive, which has ended then.
+// everySecond is a straight way that accepts every second receive, and ends it at once.
 type everySecond struct {
 	vni.Straight
 	n int
@@ -21,14 +21,14 @@ func (w *everySecond) Receive(r *vni.StraightReceive) bool {
 		return false
 	}
 	r.Begin()
-	time.Sleep(time.Millisecond) // others run
+	time.Sleep(time.Millisecond) // so that others run
 	r.Finish()
 	return true
 }
 
-// Where a context is lacking, a goroutine may have found an Op that has one and has ended, and wait
-// for its lock. Its user settles it first, and begins it again by the straight way, for which it
-// needs no lock: the race detector looks whether the two meet.
+// If contexts are lacking, a goroutine may find an ended Op that still has its context, and wait
+// for its lock. The user of the Op may settle it first, and then begin it again by the straight
+// way, which needs no lock. The race detector checks that the two do not conflict.
 func TestAnOpIsBegunAgainBesideOneThatWouldHaveItsContext(t *testing.T) {
 	n := &toy{}
 	p, _ := n.join(t, smallGeometry, true, func(*vni.Process, *toyProc) Waiter { return &polling{n: n} }, Options{Straight: &everySecond{}})

@@ -32,7 +32,7 @@ func TestCloseEndsEveryCallAndThenLetsGo(t *testing.T) {
 		call := func(f func() error) {
 			go func() { errs <- f() }()
 		}
-		for range 7 { // more than there are contexts: some wait for one
+		for range 7 { // more than there are contexts, so some wait for one
 			call(func() error { _, err := p.Recv(bg, Dest{}, AnyTag, make([]byte, 5000)); return err })
 			call(func() error { return p.Send(bg, app(t, "silent/0"), 0, make([]byte, 5000)) })
 		}
@@ -94,14 +94,14 @@ func TestCloseSettlesWhatStartFormsBegan(t *testing.T) {
 	send.Cancel()
 }
 
-// An operation that is still being staged belongs to its caller alone.
+// An operation that is still being staged belongs only to its caller.
 func TestCloseLeavesAloneWhatIsNotYetPosted(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		n := &toy{}
 		w := &polling{n: n}
 		var released atomic.Int32
 		p, q := n.join(t, smallGeometry, false, func(*vni.Process, *toyProc) Waiter { return w }, Options{Released: func() { released.Add(1) }})
-		p.pool = newPool(0) // as if others had it all
+		p.pool = newPool(0) // as if other operations held all of it
 		enter, gate := make(chan struct{}), make(chan struct{})
 		p.mem.(*toyMemory).enter, p.mem.(*toyMemory).gate = enter, gate
 		errs, closed := make(chan error, 2), make(chan error, 1)
@@ -110,7 +110,7 @@ func TestCloseLeavesAloneWhatIsNotYetPosted(t *testing.T) {
 		go func() { errs <- p.Send(bg, app(t, "app/0"), 0, make([]byte, 100_000)) }()
 		<-enter
 		if gone {
-			w.gone.Store(true) // Close does not wait then
+			w.gone.Store(true) // so that Close does not wait
 		}
 		go func() { closed <- p.Close() }()
 		for !p.closed.Load() {
@@ -130,7 +130,8 @@ func TestCloseLeavesAloneWhatIsNotYetPosted(t *testing.T) {
 			t.Errorf("gone %v: %v", gone, err)
 		}
 		for end := time.Now().Add(time.Minute); released.Load() == 0 && time.Now().Before(end); {
-			time.Sleep(100 * time.Microsecond) // the last call to leave lets go, after its error is out
+			// The last call to leave releases the segment after it has returned its error.
+			time.Sleep(100 * time.Microsecond)
 		}
 		if released.Load() != 1 {
 			t.Errorf("gone %v: released %d times", gone, released.Load())
@@ -158,7 +159,7 @@ func TestABusyRegionStays(t *testing.T) {
 	}
 }
 
-// … and if it is the caller's own memory, which may be unmapped, operations are asked for it as
+// If the region is the caller's own memory, which may be unmapped, operations still check it as
 // before.
 func TestABusyRegionOfTheCallersMemoryIsLookedAtAsBefore(t *testing.T) {
 	_, a, _ := pair(t, smallGeometry, false)
@@ -202,7 +203,7 @@ func TestTheEndOfTheNICEndsEverything(t *testing.T) {
 		go func() { errs <- p.Send(bg, app(t, "silent/0"), 0) }()
 		go func() { _, err := op.Wait(bg); errs <- err }()
 		time.Sleep(time.Millisecond)
-		n.mu.Lock() // between two polls, as a NIC ends; it serves nothing afterwards
+		n.mu.Lock() // between two polls, as a NIC ends; then it serves nothing
 		x.end(n, w)
 		n.blind = true
 		n.mu.Unlock()
@@ -230,7 +231,7 @@ func TestAQueueWithoutRoomIsWaitedFor(t *testing.T) {
 	g := vni.Geometry{Commands: 40, Contexts: 4, Descriptors: 4}
 	n, a, b := pair(t, g, true)
 	n.blind = true
-	for a.vp.Room(1 + a.reserve) { // commands that mean nothing
+	for a.vp.Room(1 + a.reserve) { // commands without effect
 		a.vp.Post(vni.Command{Code: vni.CodeCancel})
 	}
 	if _, err := a.StartSend(app(t, "app/1"), 0); !errors.Is(err, ErrQueueFull) {
@@ -277,7 +278,7 @@ func TestGeometryWithoutReserveIsRefused(t *testing.T) {
 	}
 }
 
-// Decision 16: the steady state of the blocking forms allocates nothing.
+// Decision 16: in the steady state, the blocking forms allocate nothing.
 func TestBlockingFormsAllocateNothing(t *testing.T) {
 	for _, x := range []struct {
 		what   string
@@ -287,7 +288,7 @@ func TestBlockingFormsAllocateNothing(t *testing.T) {
 		n, a, b := pair(t, smallGeometry, x.direct)
 		to := app(t, "app/1")
 		n.mu.Lock()
-		n.blind = true // a toy allocates: its part is done by hand
+		n.blind = true // the toy allocates, so the test does its part
 		n.mu.Unlock()
 		c := vni.Completion{Len: uint64(x.size)}
 		w := &stepping{step: func() { finishAll(n, &c) }}
@@ -334,7 +335,7 @@ func (w *stepping) Wait(_ context.Context, ready func() bool) error {
 func (w *stepping) Kick() {}
 func (w *stepping) Wake() {}
 
-// finishAll completes whatever was posted, without looking at it.
+// finishAll completes all posted operations, without checking them.
 func finishAll(n *toy, c *vni.Completion) {
 	for _, p := range n.procs {
 		for cmd, ok := p.nic.Next(); ok; cmd, ok = p.nic.Next() {
@@ -408,7 +409,7 @@ func TestThePoolEqualsADumbOne(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(0, 40).Draw(rt, "pages")
 		p := newPool(n)
-		taken := make([]bool, n) // the dumb one: first fit over single pages
+		taken := make([]bool, n) // a simple model: first fit over single pages
 		var runs []run
 		for range rapid.IntRange(0, 60).Draw(rt, "steps") {
 			if len(runs) > 0 && rapid.Bool().Draw(rt, "give") {

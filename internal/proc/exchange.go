@@ -146,7 +146,7 @@ func (g *Group) getOwn(ctx context.Context, op string, root int, h Handle, mem [
 }
 
 // Gather copies part of every member to the member with rank root, into all, in the order of
-// ranks. All parts must have the same length. Gather ignores all at the other members.
+// ranks. All parts must have the same length. At the other members, all is ignored.
 func (g *Group) Gather(ctx context.Context, root int, part, all []byte) error {
 	if err := g.begin(ctx, "gather"); err != nil {
 		return err
@@ -207,7 +207,7 @@ func (g *Group) allGather(ctx context.Context, op string, f form, part, all []by
 }
 
 // Scatter cuts all of the member with rank root into equal parts, and copies to each member the
-// part of its rank. Scatter ignores all at the other members.
+// part of its rank. At the other members, all is ignored.
 func (g *Group) Scatter(ctx context.Context, root int, all, part []byte) error {
 	const op = "scatter"
 	if err := g.begin(ctx, op); err != nil {

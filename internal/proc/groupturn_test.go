@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// hooked is a gate that tells when it is opened.
+// hooked is a gate that calls a function when it is opened.
 type hooked struct {
 	Gate
 	opened func()
@@ -21,7 +21,8 @@ func (h hooked) Open() {
 	h.Gate.Open()
 }
 
-// A call returns when what was started before it is done, so the program may look at that then.
+// A call returns only when the operations that were started before it are done, so the program
+// may then use their results.
 func TestACallHasItsTurnWhenWhatWasStartedBeforeItIsDone(t *testing.T) {
 	ctx, g, opened := context.Background(), &Group{name: "g"}, func() {}
 	p := &Process{opts: Options{NewGate: func() Gate { return hooked{NewGate(), func() { opened() }} }}}
@@ -42,7 +43,7 @@ func TestACallHasItsTurnWhenWhatWasStartedBeforeItIsDone(t *testing.T) {
 	p.opts.NewGate = func() Gate { close(waits); return hooked{NewGate(), opened} }
 	go func() { called <- g.turns.take(ctx, p) }()
 	<-waits
-	for queued := false; !queued; { // the call has its place right after it has its gate
+	for queued := false; !queued; { // the call takes its place right after it creates its gate
 		g.turns.mu.Lock()
 		queued = len(g.turns.queue) == 1
 		g.turns.mu.Unlock()
@@ -53,8 +54,8 @@ func TestACallHasItsTurnWhenWhatWasStartedBeforeItIsDone(t *testing.T) {
 	}
 }
 
-// What is started once a Close has begun is not waited for: it may take as long as other members
-// do.
+// Close does not wait for an operation that is started after it: the operation may take as long
+// as other members do.
 func TestAGroupThatClosesWaitsForNothingThatIsStartedMeanwhile(t *testing.T) {
 	w := &grabbing{}
 	p, _ := new(toy).join(t, smallGeometry, true, func(_ *vni.Process, q *toyProc) Waiter { w.toy = q; return w }, Options{})
@@ -74,7 +75,7 @@ func TestAGroupThatClosesWaitsForNothingThatIsStartedMeanwhile(t *testing.T) {
 	}
 	started := false
 	p.opts.NewGate = func() Gate {
-		return hooked{NewGate(), func() { // second has ended, in Close
+		return hooked{NewGate(), func() { // called in Close, when second has ended
 			if !started {
 				started = true
 				if err := g.Start(ctx, &third, spawn, "barrier", late); err != nil {

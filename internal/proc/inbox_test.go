@@ -36,9 +36,9 @@ func TestNextEndsWhenItsNICServesItNoMore(t *testing.T) {
 	}
 }
 
-// A goroutine that lacks a context settles the receive of an Inbox that has ended, and gives its
-// context back behind that. Next, which finds the receive done, posts the ring again: the race
-// detector looks whether it waits for the other.
+// A goroutine that lacks a context settles the ended receive of an Inbox, and gives its context
+// back after that. Next finds that the receive is done, and posts the ring again. The race
+// detector checks that Next waits for that goroutine.
 func TestNextPostsARingAgainBehindWhatHasSettledIt(t *testing.T) {
 	for range 100 {
 		n := &toy{blind: true}
@@ -62,7 +62,7 @@ func TestNextPostsARingAgainBehindWhatHasSettledIt(t *testing.T) {
 			must(q.nic.Complete(true, ctx, &vni.Completion{Status: status}, true))
 			return ctx
 		}
-		next(context.Canceled) // it is posted
+		next(context.Canceled) // posts the ring
 		ctx := end(vni.StatusProcessGone)
 		var other sync.WaitGroup
 		other.Go(func() { b.op.reclaim(receiveList, ctx) })
@@ -81,8 +81,8 @@ func TestNextPostsARingAgainBehindWhatHasSettledIt(t *testing.T) {
 	}
 }
 
-// An Inbox that is closed is counted no more: else others would have no context after a while, and
-// the segment of the process would never be let go.
+// A closed Inbox is no longer counted. Otherwise other Inboxes would get no context after a
+// while, and the segment of the process would never be released.
 func TestAnInboxThatIsClosedLeavesItsContextToOthers(t *testing.T) {
 	_, a, _ := pair(t, smallGeometry, false)
 	for i := range 2 * smallGeometry.Contexts {

@@ -9,8 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// kicking is polling whose first Kick waits, as a goroutine does that has lost its processor just
-// then.
+// kicking is polling whose first Kick waits, like a goroutine that has just lost its processor.
 type kicking struct {
 	polling
 	began       atomic.Bool
@@ -24,8 +23,8 @@ func (w *kicking) Kick() {
 	}
 }
 
-// A process at a daemon looks at the segment once more when it kicks: whether the NIC listens. The
-// operation may have ended by then, and Close may settle it.
+// When a process at a daemon kicks, it reads from the segment once more whether the NIC listens.
+// By then the operation may have ended, and Close may settle it.
 func TestTheSegmentStaysWhileAStartFormKicks(t *testing.T) {
 	n := &toy{}
 	w := &kicking{polling: polling{n: n}, enter: make(chan struct{}), gate: make(chan struct{})}
@@ -56,8 +55,8 @@ func TestTheSegmentStaysWhileAStartFormKicks(t *testing.T) {
 	}
 }
 
-// A goroutine that polls lets others run then. Else it keeps its processor until another thread has
-// come for them.
+// A goroutine that polls calls Began to let others run. Otherwise it keeps its processor until
+// another thread takes them over.
 func TestAStartFormSaysThatItHasBegunIfItNeedNotKick(t *testing.T) {
 	n := &toy{}
 	w := &polling{n: n}
@@ -69,7 +68,8 @@ func TestAStartFormSaysThatItHasBegunIfItNeedNotKick(t *testing.T) {
 		if err := p.StartRecvInto(&o, Dest{}, AnyTag, nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Send(bg, app(t, "app/0"), 0); err != nil { // whose caller waits for it, and polls by itself
+		// The caller waits for its end, and polls itself.
+		if err := p.Send(bg, app(t, "app/0"), 0); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := o.Wait(bg); err != nil {

@@ -8,10 +8,11 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// grabbing completes what is posted, and lets another caller run when a context has become free.
+// grabbing completes posted operations. When a context has become free, it lets another caller
+// run.
 type grabbing struct {
 	toy    *toyProc
-	told   form // by the root of the group, in its handle
+	told   form // by the root of the group, with its handle
 	freed  func()
 	leaves int
 }
@@ -29,7 +30,8 @@ func (w *grabbing) Wait(ctx context.Context, ready func() bool) error {
 				w.told.put(handle[:])
 				copy(w.toy.memory(false, int(c.Context), sc.PoolIndex, sc.Size, sc.Len)[0], handle[:])
 			}
-			must(w.toy.nic.Complete(false, int(c.Context), &vni.Completion{Status: vni.StatusOK, Full: handleBytes}, true)) // as a broadcast of a handle has
+			// A broadcast of a handle has such a completion.
+			must(w.toy.nic.Complete(false, int(c.Context), &vni.Completion{Status: vni.StatusOK, Full: handleBytes}, true))
 			if c.Code == vni.CodeLeave {
 				w.leaves++
 			}
@@ -47,9 +49,9 @@ func (w *grabbing) Wake() {
 	}
 }
 
-// An operation of a group that is made of several steps needs a context for each. Other goroutines
-// of the process may have taken them all in between, and its context.Context end while it waits for
-// one. The other members must not wait for it then.
+// An operation of a group may have several steps, and each needs a context. Other goroutines of
+// the process may take all contexts between two steps, and the operation's context.Context may
+// end while it waits for one. The other members must not wait for the operation then.
 func TestAGroupIsLeftByAnOperationThatCannotGoOn(t *testing.T) {
 	for _, x := range []struct {
 		name string
@@ -84,7 +86,7 @@ func TestAGroupIsLeftByAnOperationThatCannotGoOn(t *testing.T) {
 	}
 }
 
-// endsLater is a context that has ended when it is asked for the second time.
+// endsLater is a context.Context that ends when its error is read for the second time.
 type endsLater struct {
 	context.Context
 	asked bool
@@ -98,8 +100,8 @@ func (c *endsLater) Err() error {
 	return nil
 }
 
-// The one before is over: an operation that cannot even begin leaves its process in the group,
-// whatever steps that had.
+// If an operation cannot even begin, its process stays in the group, however many steps the
+// operation before it had: that one is over.
 func TestAnOperationThatCannotBeginAnswersNotForTheStepsOfTheOneBefore(t *testing.T) {
 	w := &grabbing{told: formGather}
 	p, _ := new(toy).join(t, vni.Geometry{Commands: 32, Contexts: 1, Descriptors: 4, PoolPages: 8}, true, func(_ *vni.Process, q *toyProc) Waiter { w.toy = q; return w }, Options{})
@@ -107,7 +109,7 @@ func TestAnOperationThatCannotBeginAnswersNotForTheStepsOfTheOneBefore(t *testin
 	if err := g.Gather(context.Background(), 0, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	other, err := p.StartSend(app(t, "app/1"), 1, make([]byte, 1000)) // has the only context
+	other, err := p.StartSend(app(t, "app/1"), 1, make([]byte, 1000)) // takes the only context
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -120,7 +120,7 @@ func (g *Group) checkOwn(op string, root int, t table, own []byte) error {
 }
 
 // GatherParts copies part of every member to the member with rank root. There, all has one slice
-// for each member, as long as that member's part. GatherParts ignores all at the other members.
+// for each member, as long as that member's part. At the other members, all is ignored.
 func (g *Group) GatherParts(ctx context.Context, root int, part []byte, all [][]byte) error {
 	const op = "gather"
 	if err := g.begin(ctx, op); err != nil {

@@ -16,7 +16,7 @@ import (
 
 var bg = context.Background()
 
-// pattern is n bytes that say where they belong.
+// pattern returns n bytes that show their position.
 func pattern(n, seed int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -120,17 +120,20 @@ func TestErrorsSayWhoAndWhat(t *testing.T) {
 	}
 }
 
-// Decision 9: after a context expires, Recv returns either the message or the context's error, and
+// Decision 9: after a context.Context expires, Recv returns either the message or the error, and
 // nothing is lost.
 func TestNoMessageIsLostToAnExpiringContext(t *testing.T) {
 	eachMode(t, func(t *testing.T, direct bool) {
 		_, a, b := parkedPair(t, smallGeometry, direct)
-		const total, held = 2000, 100 // every so many messages is sent only when a receive of it has expired
+		// Each message whose number is a multiple of held is sent only when a receive for it has
+		// expired.
+		const total, held = 2000, 100
 		whole, stop := context.WithTimeout(bg, time.Minute)
 		defer stop()
 		gate := make(chan struct{}, total)
 		go func() {
-			defer stop() // or the receiver would wait for what is not sent
+			// Otherwise the receiver would wait for a message that is not sent.
+			defer stop()
 			for i := range uint64(total) {
 				if i%held == 0 {
 					select {
@@ -197,7 +200,7 @@ func TestBlockingFormsWaitForAContextAndStartFormsSayFull(t *testing.T) {
 			go func() { sent <- a.Send(bg, app(t, "app/1"), i) }()
 		}
 		time.Sleep(2 * time.Millisecond)
-		ops[0].Cancel() // its context is what the eight share
+		ops[0].Cancel() // its context is the one that the eight share
 		if _, err := ops[0].Wait(bg); !errors.Is(err, ErrCancelled) {
 			t.Errorf("cancelled: %v", err)
 		}
@@ -219,7 +222,7 @@ func TestBlockingFormsWaitForAContextAndStartFormsSayFull(t *testing.T) {
 	})
 }
 
-// takeSends has all contexts for sends be taken by messages that never end by themselves.
+// takeSends fills all send contexts with messages that never end by themselves.
 func takeSends(t *testing.T, p *Process) (ops []*Op) {
 	for range smallGeometry.Contexts {
 		op, err := p.StartSend(app(t, "silent/0"), 0, []byte("x"))
@@ -231,7 +234,8 @@ func takeSends(t *testing.T, p *Process) (ops []*Op) {
 	return ops
 }
 
-// Each that waited there would be woken by each context that comes free, and by much else.
+// If several goroutines waited at the NIC, each would be woken by each free context, and by many
+// other events.
 func TestOfManyGoroutinesThatLackAContextOneWaitsForTheNIC(t *testing.T) {
 	eachMode(t, func(t *testing.T, direct bool) {
 		_, a, b := parkedPair(t, smallGeometry, direct)
@@ -242,7 +246,7 @@ func TestOfManyGoroutinesThatLackAContextOneWaitsForTheNIC(t *testing.T) {
 		sent := make(chan error, many)
 		for i := range many {
 			ctx := bg
-			if i%2 == 0 { // half of them give up in line
+			if i%2 == 0 { // half of them stop waiting in line
 				ctx = ended
 			}
 			go func() { sent <- a.Send(ctx, app(t, "app/1"), 7) }()
@@ -270,8 +274,8 @@ func TestOfManyGoroutinesThatLackAContextOneWaitsForTheNIC(t *testing.T) {
 	})
 }
 
-// A call needs two contexts. While it lacks the one for its message, it keeps no other from the one
-// for a receive.
+// A call needs two contexts. While it lacks the one for its message, it must not hold the receive
+// context that another call could use.
 func TestACallThatLacksAContextForItsMessageKeepsNoReceiveWaiting(t *testing.T) {
 	eachMode(t, func(t *testing.T, direct bool) {
 		_, a, b := parkedPair(t, smallGeometry, direct)
@@ -311,7 +315,8 @@ func TestACallThatLacksAContextForItsMessageKeepsNoReceiveWaiting(t *testing.T) 
 	})
 }
 
-// Nor does a call that was given up for want of that context keep the other.
+// After a call was cancelled while it lacked that context, it must not hold the other context
+// either.
 func TestCallsThatLackAContextForTheirMessageGiveThatOfTheirReplyBack(t *testing.T) {
 	eachMode(t, func(t *testing.T, direct bool) {
 		_, a, _ := parkedPair(t, smallGeometry, direct)
@@ -372,7 +377,7 @@ func TestAnOpCanBeTestedWaitedForAgainAndUsedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.poll()
-	for range 2 { // the result stays
+	for range 2 { // the result does not change
 		if done, m, err := op.Test(); !done || err != nil || m.Tag != 5 || string(buf) != "four" {
 			t.Errorf("%v %+v %v %q", done, m, err, buf)
 		}
@@ -595,7 +600,7 @@ func TestAShortReceiveTakesAPageOfThePoolUnlessItLiesInARegion(t *testing.T) {
 func TestTemporaryRegionsAreKeptButNotAll(t *testing.T) {
 	n, a, b := pair(t, smallGeometry, false)
 	big := pattern(200_000, 2)
-	for range 5 { // of start forms, which are not refilled
+	for range 5 { // by start forms, which have no refills
 		op, err := a.StartSend(app(t, "app/1"), 1, big)
 		if err != nil {
 			t.Fatal(err)
@@ -690,8 +695,8 @@ func TestEventsReachWhoeverWaits(t *testing.T) {
 	}
 }
 
-// Nothing asks about the first operations, which have ended: theirs are the contexts that others
-// take.
+// No user asks for the results of the first operations, which have ended. The next operations
+// take their contexts.
 func TestOperationsThatHaveEndedKeepNoOtherFromBeginning(t *testing.T) {
 	eachMode(t, func(t *testing.T, direct bool) {
 		_, a, b := parkedPair(t, smallGeometry, direct)
@@ -728,7 +733,7 @@ func TestOperationsThatHaveEndedKeepNoOtherFromBeginning(t *testing.T) {
 				t.Errorf("operation %d: done %v, %v", i, done, err)
 			}
 		}
-		ended() // each Op again
+		ended() // each Op is used again
 		op, err := a.StartRecv(Dest{}, AnyTag, make([]byte, 100))
 		if err != nil {
 			t.Fatal(err)

@@ -68,7 +68,7 @@ func TestPutAndGetOfMoreThanThePoolGoThroughAPartOfIt(t *testing.T) {
 	}
 }
 
-// Issue 3: a Send from a region is not copied on the sending side, however many pieces it has.
+// Issue 3: a Send from regions makes no copy on the sending side, however many pieces it has.
 func TestManyPiecesOfRegionsAreNotStaged(t *testing.T) {
 	n, a, b := parkedPair(t, smallGeometry, false)
 	r, err := a.Alloc(100_000)
@@ -82,7 +82,7 @@ func TestManyPiecesOfRegionsAreNotStaged(t *testing.T) {
 		parts = append(parts, r.Bytes()[i*1000:][:1000])
 		want = append(want, parts[len(parts)-1]...)
 	}
-	a.pool = newPool(0) // nothing could be staged in it
+	a.pool = newPool(0) // so that nothing can be staged in it
 	sent := make(chan error, 1)
 	go func() { sent <- a.Send(bg, app(t, "app/1"), 1, parts...) }()
 	for range 1000 {
@@ -163,7 +163,7 @@ func TestARefilledOperationCanBeCancelledAtAnyTime(t *testing.T) {
 func TestManyRefilledOperationsAtATime(t *testing.T) {
 	_, a, b := parkedPair(t, vni.Geometry{Commands: 64, Contexts: 8, Descriptors: 4, PoolPages: 32}, false)
 	var wait sync.WaitGroup
-	for g := range 24 { // more than contexts, and than may be refilled
+	for g := range 24 { // more than contexts, and more than refills
 		wait.Add(2)
 		size := 50_000 + g*30_000
 		go func() {
@@ -187,9 +187,9 @@ func TestManyRefilledOperationsAtATime(t *testing.T) {
 	wait.Wait()
 }
 
-// The NIC takes descriptors while more are being filled. Wherever it stops, it is told of the next
-// one. Few runs meet the moment in which that matters: TestEveryScheduleOfASendThatIsRefilled tries
-// them all.
+// The NIC takes descriptors while more are filled. Wherever it stops, it must be told of the next
+// descriptor. Few runs hit the critical moment; TestEveryScheduleOfASendThatIsRefilled tries all
+// orders.
 func TestTheNICIsToldOfADescriptorThatItMayHaveMissed(t *testing.T) {
 	_, a, b := parkedPair(t, vni.Geometry{Commands: 64, Contexts: 4, Descriptors: 16, PoolPages: 32}, false)
 	want, got := pattern(8<<20, 1), make([]byte, 8<<20)

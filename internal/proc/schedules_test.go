@@ -11,16 +11,17 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Each test here has callers of a process and its NIC take a few steps in every order. The NIC is a
-// side of the test over the real half of the segment.
+// In each test here, callers of a process and its NIC take a few steps in every possible order.
+// The NIC is one side of the test, and uses the real NIC half of the segment.
 
-// scheduledWaiter waits as an attached process does: by a list that the NIC's wake-ups go through.
+// scheduledWaiter waits as an attached process does: the waiters stand in a list, and the NIC's
+// wake-ups go through it.
 type scheduledWaiter struct{ idle.Waiters }
 
 func (w *scheduledWaiter) Kick() {}
 func (w *scheduledWaiter) Wake() { w.WakeReady() }
 
-// scheduled makes a process of the test's NIC, which always listens to its queue.
+// scheduled returns a process of the test's NIC, which always listens to the process's queue.
 func scheduled(t *testing.T, g vni.Geometry, direct bool) (*Process, *vni.NIC, *scheduledWaiter) {
 	w := &scheduledWaiter{}
 	p, q := (&toy{}).join(t, g, direct, func(vp *vni.Process, _ *toyProc) Waiter {
@@ -30,7 +31,7 @@ func scheduled(t *testing.T, g vni.Geometry, direct bool) (*Process, *vni.NIC, *
 	return p, q.nic, w
 }
 
-// complete ends an operation and wakes the waiters that sleep, as an engine does.
+// complete ends an operation and wakes sleeping waiters, as an engine does.
 func (w *scheduledWaiter) complete(r *interleave.Run, n *vni.NIC, receive bool, i int, c *vni.Completion) {
 	if err := n.Complete(receive, i, c, true); err != nil {
 		r.Failf("%v", err)
@@ -44,7 +45,7 @@ func (w *scheduledWaiter) ring(n *vni.NIC) {
 	}
 }
 
-// command is the next one, which has to be of a kind.
+// command returns the next command, which must be of the given kind.
 func command(r *interleave.Run, n *vni.NIC, code vni.Code) vni.Command {
 	interleave.Block(n.Pending)
 	c, ok := n.Next()
@@ -77,7 +78,7 @@ func TestEveryScheduleOfACompletionAndItsWaiter(t *testing.T) {
 	})
 }
 
-// startedReceive begins a receive that the NIC has read.
+// startedReceive begins a receive, which the NIC then reads.
 func startedReceive(t *testing.T, p *Process, n *vni.NIC, o *Op) {
 	if err := p.StartRecvInto(o, Dest{}, AnyTag, nil); err != nil {
 		t.Fatal(err)
@@ -88,8 +89,7 @@ func startedReceive(t *testing.T, p *Process, n *vni.NIC, o *Op) {
 	}
 }
 
-// One of the two finds the operation done and frees its context while the other looks at the
-// doorbell.
+// One waiter finds the operation done and frees its context while the other reads the doorbell.
 func TestEveryScheduleOfTwoThatWaitForOneOp(t *testing.T) {
 	interleave.Explore(t, interleave.Options{Delays: 3, Least: 500}, func(r *interleave.Run) {
 		p, n, w := scheduled(t, vni.Geometry{Commands: 32, Contexts: 1, Descriptors: 1}, true)
@@ -106,8 +106,8 @@ func TestEveryScheduleOfTwoThatWaitForOneOp(t *testing.T) {
 	})
 }
 
-// An operation is looked at by one goroutine while another has found it done, and begins the next
-// with the same context.
+// One goroutine reads an operation while another finds it done and begins the next operation with
+// the same context.
 func TestEveryScheduleOfAnOpWhoseContextIsAnothers(t *testing.T) {
 	interleave.Explore(t, interleave.Options{Delays: 3, Least: 500}, func(r *interleave.Run) {
 		p, n, w := scheduled(t, vni.Geometry{Commands: 32, Contexts: 1, Descriptors: 1}, true)
@@ -124,7 +124,8 @@ func TestEveryScheduleOfAnOpWhoseContextIsAnothers(t *testing.T) {
 					interleave.Yield()
 				}
 			}
-			for p.StartRecvInto(&second, Dest{}, AnyTag, nil) != nil { // the other may have settled it, and not freed its context yet
+			// The other goroutine may have settled it without having freed its context yet.
+			for p.StartRecvInto(&second, Dest{}, AnyTag, nil) != nil {
 				interleave.Yield()
 			}
 			if m, err := second.Wait(context.Background()); err != nil || m.Tag != 2 {
@@ -142,7 +143,7 @@ func TestEveryScheduleOfAnOpWhoseContextIsAnothers(t *testing.T) {
 	})
 }
 
-// An Op is used again as soon as it is done, and woken late by what looked at its first use.
+// An Op is used again as soon as it is done. A waiter of its first use wakes late.
 func TestEveryScheduleOfAnOpThatIsUsedAgain(t *testing.T) {
 	interleave.Explore(t, interleave.Options{Preemptions: 2, Least: 500}, func(r *interleave.Run) {
 		p, n, w := scheduled(t, vni.Geometry{Commands: 32, Contexts: 1, Descriptors: 1}, true)
@@ -169,8 +170,8 @@ func TestEveryScheduleOfAnOpThatIsUsedAgain(t *testing.T) {
 	})
 }
 
-// The NIC takes descriptors for as long as it finds some, and looks again only when a Refill tells
-// it to.
+// The NIC takes descriptors as long as it finds some. After that it looks again only when a
+// Refill arrives.
 func TestEveryScheduleOfASendThatIsRefilled(t *testing.T) { // QNIX-22
 	const pieces = 5
 	message := pattern(pieces*4096, 1)
@@ -200,8 +201,8 @@ func TestEveryScheduleOfASendThatIsRefilled(t *testing.T) { // QNIX-22
 	})
 }
 
-// takeRefilled is the NIC of a send in context 0: it takes what is described, and consumes it,
-// until it has the message.
+// takeRefilled is the NIC of a send in context 0. It takes and consumes the described bytes,
+// until it has the whole message.
 func takeRefilled(r *interleave.Run, n *vni.NIC, w *scheduledWaiter, message []byte) {
 	pool := n.Segment().Pool()
 	var held []vni.Descriptor
@@ -231,17 +232,17 @@ func takeRefilled(r *interleave.Run, n *vni.NIC, w *scheduledWaiter, message []b
 			break
 		}
 	}
-	for n.Pending() { // posted though its descriptor had been found
+	for n.Pending() { // posted although its descriptor was already found
 		onlyRefill(r, n)
 	}
 	w.complete(r, n, false, 0, &vni.Completion{Len: uint64(len(message))})
 }
 
-// onlyRefill takes a Refill, behind which no other stands unread.
+// onlyRefill takes a Refill. No other unread Refill may follow it.
 func onlyRefill(r *interleave.Run, n *vni.NIC) {
 	command(r, n, vni.CodeRefill)
 	looked, second := false, false
-	interleave.Block(func() bool { // it is called at once, before another side runs
+	interleave.Block(func() bool { // runs at once, before another side runs
 		second = second || !looked && n.Pending()
 		looked = true
 		return true

@@ -8,8 +8,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// deaf is the waiter of a process whose NIC answers nothing, as a daemon that is stopped: each
-// patience with it ends, and is counted.
+// deaf is the waiter of a process whose NIC does not answer, like a stopped daemon. Each patience
+// ends, and deaf counts them.
 type deaf struct {
 	patiences, givenUp int
 	cancel             context.CancelFunc
@@ -35,8 +35,9 @@ func (w *deaf) Wait(ctx context.Context, ready func() bool) error {
 func (w *deaf) Kick() {}
 func (w *deaf) Wake() {}
 
-// What a NIC does at once is waited for once: a leave is not withdrawn, and of many operations the
-// first that is not ended tells of all.
+// If the NIC should do something at once, the process waits for it only once. A leave is not
+// withdrawn. If the first of many operations does not end, the process does not wait for the
+// others.
 func TestANICThatDoesNotAnswerIsWaitedForOnce(t *testing.T) {
 	for what, do := range map[string]func(t *testing.T, p *Process) error{
 		"closing a process with receives under way": func(t *testing.T, p *Process) error {

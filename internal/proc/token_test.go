@@ -2,8 +2,8 @@ package proc
 
 import "testing"
 
-// A late answer names a send by slot and token. A process that has the slot now must not have used
-// that token.
+// A late answer names a send by slot and token. A later process in that slot must not have used
+// the same token.
 func TestProcessesOfOneSlotHaveTokensOfTheirOwn(t *testing.T) {
 	const generations, sends = 64, 256
 	seen := map[uint16]uint32{}

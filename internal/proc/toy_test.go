@@ -13,14 +13,14 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// toy is a NIC of which only the VNI half is real: processes that it serves reach one another, at
-// once and in order. Some names are special: "silent/…" takes messages and never says anything,
-// "gone/…" has ended.
+// toy is a NIC of which only the VNI half is real. The processes that it serves reach one another
+// at once and in order. Some names are special: the process "silent/…" takes messages and never
+// answers, and "gone/…" has ended.
 type toy struct {
 	mu    sync.Mutex
 	procs []*toyProc
 
-	blind bool // does not look at queues
+	blind bool // does not read the queues
 }
 
 type toyProc struct {
@@ -33,9 +33,9 @@ type toyProc struct {
 	stray   []toyMsg
 	held    map[int]vni.SendContext
 	flows   []*toyFlow
-	flown   []byte           // of the operation that just now has all its bytes
+	flown   []byte           // of the operation that just received its last bytes
 	codes   map[vni.Code]int // commands served
-	refused int              // replies that found no call
+	refused int              // replies without a call
 }
 
 type toyMsg struct {
@@ -207,7 +207,7 @@ func (n *toy) remote(p *toyProc, i int, code vni.Code, sc vni.SendContext) {
 	p.complete(false, i, &vni.Completion{Status: status})
 }
 
-// far is the memory that a PUT or GET means.
+// far returns the memory that a PUT or GET names.
 func (n *toy) far(sc vni.SendContext) ([]byte, vni.Status) {
 	q := n.procs[sc.Remote.Slot]
 	mem := q.regions[sc.Remote.Region]
@@ -222,17 +222,17 @@ func (n *toy) far(sc vni.SendContext) ([]byte, vni.Status) {
 	return mem[sc.Remote.Offset:][:sc.Len], vni.StatusOK
 }
 
-// toyFlow is memory that is refilled, which comes in or goes out as its process describes it.
+// toyFlow is the flow of bytes into or out of memory that a process refills.
 type toyFlow struct {
 	p         *toyProc
 	receive   bool
-	in        bool // into the NIC
-	waits     bool // for a Refill: it has found a descriptor empty
+	in        bool // into the NIC's memory
+	waits     bool // waits for a Refill after an empty descriptor
 	ctx       int
-	size      uint64 // of what the process describes
+	size      uint64 // bytes of the memory that the process describes
 	described uint64
 	taken     uint32
-	data      []byte // that has come in, or has still to go out
+	data      []byte // bytes that have come in, or must still go out
 	then      func()
 }
 
@@ -254,7 +254,7 @@ func (f *toyFlow) advance() (work int) {
 			f.data = f.data[copy(mem, f.data):]
 		}
 		f.described += d.Len
-		if f.in || len(f.data) > 0 || f.described == f.size { // the last may not be filled
+		if f.in || len(f.data) > 0 || f.described == f.size { // the last one may have room left
 			f.p.nic.Consume(f.receive, f.ctx, f.taken)
 		}
 		f.taken++
@@ -346,13 +346,13 @@ func must(err error) {
 	}
 }
 
-// Alloc and Free make a toyMemory of a process's regions.
+// Alloc and Free make toyMemory the Memory of a process.
 type toyMemory struct {
 	n           *toy
 	p           *toyProc
 	next        uint32
 	busy        bool
-	enter, gate chan struct{} // not nil: Alloc says that it has been called, and waits
+	enter, gate chan struct{} // if not nil, Alloc reports its call, and waits
 }
 
 func (m *toyMemory) Alloc(n int, _ bool) (uint32, uint64, []byte, error) {
@@ -396,7 +396,7 @@ func (m *toyMemory) Free(id uint32) error {
 	return nil
 }
 
-// polling waits by turning the NIC itself, like an embedded process.
+// polling waits by polling the NIC itself, like an embedded process.
 type polling struct {
 	n     *toy
 	kicks atomic.Int32
@@ -423,9 +423,8 @@ func (w *polling) Wait(ctx context.Context, ready func() bool) error {
 func (w *polling) Kick() { w.kicks.Add(1) }
 func (w *polling) Wake() {}
 
-// parking waits as an attached process does: it says that it sleeps, looks once more, and relies on
-// being woken. The NIC has a goroutine of its own, which stops listening and relies on being
-// kicked.
+// parking waits as an attached process does: it announces that it sleeps, checks once more, and
+// relies on a wake-up. The NIC has its own goroutine, which stops listening and relies on a kick.
 type parking struct {
 	vp   *vni.Process
 	kick chan struct{}
@@ -500,7 +499,7 @@ func (n *toy) run(kick, stop chan struct{}) {
 
 var smallGeometry = vni.Geometry{Commands: 40, Contexts: 4, Descriptors: 4, PoolPages: 8}
 
-// join registers one more process, "app/<n>", at the toy.
+// join registers another process, "app/<n>", at the toy.
 func (n *toy) join(t testing.TB, g vni.Geometry, direct bool, w func(*vni.Process, *toyProc) Waiter, opts Options) (*Process, *toyProc) {
 	t.Helper()
 	rw, ro := g.Sizes()
@@ -529,7 +528,7 @@ func (n *toy) join(t testing.TB, g vni.Geometry, direct bool, w func(*vni.Proces
 	return p, q
 }
 
-// pair is two processes at one toy that they poll themselves.
+// pair returns two processes at one toy, which they poll themselves.
 func pair(t testing.TB, g vni.Geometry, direct bool) (n *toy, a, b *Process) {
 	n = &toy{}
 	w := func(*vni.Process, *toyProc) Waiter { return &polling{n: n} }
@@ -538,7 +537,7 @@ func pair(t testing.TB, g vni.Geometry, direct bool) (n *toy, a, b *Process) {
 	return n, a, b
 }
 
-// parkedPair is two processes and a NIC that all sleep whenever they can.
+// parkedPair returns two processes and a NIC, which all sleep whenever they can.
 func parkedPair(t testing.TB, g vni.Geometry, direct bool) (n *toy, a, b *Process) {
 	n = &toy{}
 	kick, stop, stopped := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
