@@ -15,9 +15,11 @@ import (
 	"testing"
 )
 
-// The maps say which code does what a design demands. That is worth something as long as a test fails where the code does not do it. So
-// beside each map stands a list of breaks: a small change of one place after which the row's demand is not met, and the test that shows it.
-// The go command takes the broken source in place of the file (go test -overlay); nothing in the repository is changed.
+// The maps say which code does what a design demands. That is worth something as long as a test
+// fails where the code does not do it. So beside each map stands a list of breaks: a small change
+// of one place after which the row's demand is not met, and the test that shows it. The go command
+// takes the broken source in place of the file (go test -overlay); nothing in the repository is
+// changed.
 //
 //	go test ./docs                                    the list fits the code and the maps
 //	go test ./docs -run EachBreak -args -long         every break, some minutes

@@ -1,5 +1,6 @@
-// Package docs_test holds the documents to what they describe: links lead somewhere, every package and every
-// dependency is told of, files that are named exist, and the program in README is the one that is tested.
+// Package docs_test holds the documents to what they describe: links lead somewhere, every package
+// and every dependency is told of, files that are named exist, and the program in README is the one
+// that is tested.
 package docs_test
 
 import (
@@ -30,8 +31,8 @@ func read(t *testing.T, name string) string {
 	return string(b)
 }
 
-// files lists the repository's files with one of the extensions, by their paths from the root. What belongs to other
-// modules, to version control and to test data is left out.
+// files lists the repository's files with one of the extensions, by their paths from the root. What
+// belongs to other modules, to version control and to test data is left out.
 func files(t *testing.T, extensions ...string) []string {
 	t.Helper()
 	var found []string
@@ -234,7 +235,8 @@ func TestREADMEShowsTheTestedExample(t *testing.T) {
 	}
 }
 
-// Its list of what Weft is not for once went on to say that there were no streams and no programs, long after both had come.
+// Its list of what Weft is not for once went on to say that there were no streams and no programs,
+// long after both had come.
 func TestREADMEDeniesNothingThatIsThere(t *testing.T) {
 	_, after, ok := strings.Cut(read(t, "README.md"), "\n## What Weft does not do\n")
 	list, _, ok2 := strings.Cut(after, "\n## ")

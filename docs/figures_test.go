@@ -26,7 +26,8 @@ type recording struct {
 	}
 }
 
-// roundTrip returns the recorded round trip of 64 bytes over plain links, with three digits as the page of the run has it.
+// roundTrip returns the recorded round trip of 64 bytes over plain links, with three digits as the
+// page of the run has it.
 func (r *recording) roundTrip(t *testing.T, contestant, ground string) string {
 	t.Helper()
 	for _, row := range r.Rows {

@@ -34,8 +34,9 @@ var (
 	ident = regexp.MustCompile("`(\\w+)`")
 )
 
-// mapRow is a row of a map: item, demand, where it is met, the tests that show it, and today's reading. That of what the design leaves open has
-// what Weft does in the third place, and the tests behind it.
+// mapRow is a row of a map: item, demand, where it is met, the tests that show it, and today's
+// reading. That of what the design leaves open has what Weft does in the third place, and the tests
+// behind it.
 type mapRow struct {
 	line  int
 	cells []string
@@ -91,7 +92,8 @@ func TestEveryDemandHasOneRow(t *testing.T) {
 	}
 }
 
-// The rows name files, and in parentheses what to look for there: a row that outlives its code is worse than none.
+// The rows name files, and in parentheses what to look for there: a row that outlives its code is
+// worse than none.
 func TestRowsNameCodeThatIsThere(t *testing.T) {
 	for _, m := range demandMaps {
 		found := 0
@@ -114,7 +116,8 @@ func TestRowsNameCodeThatIsThere(t *testing.T) {
 	}
 }
 
-// What shows a row is what fails when it is broken: the lists of breaks have the tests, and the maps repeat them.
+// What shows a row is what fails when it is broken: the lists of breaks have the tests, and the
+// maps repeat them.
 func TestRowsNameTheTestsThatShowThem(t *testing.T) {
 	for _, m := range demandMaps {
 		text := read(t, m.file)

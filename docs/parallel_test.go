@@ -65,8 +65,8 @@ func declared(d ast.Decl) (names []string) {
 	return names
 }
 
-// The page also names calls without the package, as `Reduce` or `Machine.Close`. The first column of
-// a table has the words of C*, MPI and Chapel.
+// The page also names calls without the package, as `Reduce` or `Machine.Close`. The first column
+// of a table has the words of C*, MPI and Chapel.
 func TestThePageOfParallelProgramsNamesWhatExists(t *testing.T) {
 	names := exported(t, "parallel")
 	page := read(t, "docs/parallel.md")

@@ -96,7 +96,8 @@ func TestTheTableOfRatesIsThatOfTheRecordedRun(t *testing.T) {
 	}
 }
 
-// A run that lacks a rate of the paper, or in which the cable carries more than it can, shows nothing.
+// A run that lacks a rate of the paper, or in which the cable carries more than it can, shows
+// nothing.
 func TestTheRecordedRunHasTheRatesOfThePaper(t *testing.T) { // NETSTAR-7, NETSTAR-30
 	r := new(ratesRun)
 	if err := json.Unmarshal([]byte(read(t, "docs/performance/rates.json")), r); err != nil {

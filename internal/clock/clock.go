@@ -1,7 +1,9 @@
-// Package clock has the engine's only notion of time: a number of nanoseconds that the caller passes in.
+// Package clock holds the engine's only notion of time: a number of nanoseconds that the caller
+// passes in.
 //
-// Nothing below internal/poller reads a clock. The poller stamps each turn with the monotonic clock, the simulator
-// with its virtual one, and the engine cannot tell the difference; that is what makes a run replayable from a seed.
+// No code below internal/poller reads a clock. The poller stamps each turn with the monotonic
+// clock, and the simulator with its virtual clock. The engine cannot tell the difference, so a
+// run can be replayed from a seed.
 package clock
 
 import (
@@ -11,15 +13,16 @@ import (
 	_ "github.com/weftnet/weft/internal/target" // does not build where Weft cannot run
 )
 
-// Time is an instant in nanoseconds since an epoch that only its maker knows.
-// Instants of one engine are comparable with one another and with nothing else.
+// Time is an instant in nanoseconds since an epoch that only its maker knows. Instants of one
+// engine can be compared with one another and with nothing else.
 type Time int64
 
-// Never is later than every instant that happens: "no deadline".
+// Never is later than every instant that occurs: it means "no deadline".
 const Never Time = math.MaxInt64
 
-// Add returns the instant d after t. Never plus anything stays Never, less than nothing included; other instants saturate
-// at the ends, so that a sum too large is Never and no sum comes out on the wrong side of t.
+// Add returns the instant d after t. Never plus any duration is Never, even if the duration is
+// negative. Other instants saturate at the ends: a sum that is too large is Never, and no sum is
+// on the wrong side of t.
 func (t Time) Add(d time.Duration) Time {
 	s := t + Time(d)
 	if t == Never || d > 0 && s < t {
@@ -31,7 +34,8 @@ func (t Time) Add(d time.Duration) Time {
 	return s
 }
 
-// Sub returns the duration from u to t. It saturates, so that its sign always tells which of the two is earlier.
+// Sub returns the duration from u to t. It saturates, so its sign always tells which of the two
+// is earlier.
 func (t Time) Sub(u Time) time.Duration {
 	d := time.Duration(t - u)
 	if (d < 0) == (t < u) {
@@ -46,7 +50,7 @@ func (t Time) Sub(u Time) time.Duration {
 // Before reports whether t is earlier than u.
 func (t Time) Before(u Time) bool { return t < u }
 
-// Min returns the earlier of two instants; it is how next deadlines are combined.
+// Min returns the earlier of two instants. Callers use it to combine deadlines.
 func Min(a, b Time) Time {
 	if a < b {
 		return a

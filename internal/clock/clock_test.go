@@ -24,13 +24,13 @@ func TestNeverPlusAnythingStaysNever(t *testing.T) {
 	}
 }
 
-// edges are where sums overflow; between them any number will do.
+// edges returns numbers at which sums overflow, and any numbers between them.
 func edges[T ~int64]() *rapid.Generator[T] {
 	near := []T{0, 1, -1, math.MaxInt64, math.MaxInt64 - 1, math.MinInt64, math.MinInt64 + 1, 1 << 62, -1 << 62}
 	return rapid.OneOf(rapid.SampledFrom(near), rapid.Map(rapid.Int64(), func(v int64) T { return T(v) }))
 }
 
-// saturated is v, or the nearest number that 64 bits can hold.
+// saturated returns v, or the nearest number that fits into 64 bits.
 func saturated(v *big.Int) int64 {
 	switch {
 	case v.IsInt64():

@@ -8,10 +8,10 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// Application returns an application for a job: a valid first half of a process name. It depends only
-// on the arguments. suffix is a "." and at most 6 digits, or empty. Letters become lower case, and
-// any other byte that a name may not have becomes "-". If that changes the job's name, or if the
-// name is too long, the result holds a hash of the job's name, so that two jobs keep two names.
+// Application returns an application for a job: a valid first half of a process name. It depends
+// only on the arguments. suffix is a "." and at most 6 digits, or empty. Letters become lower case,
+// and any other byte that a name may not have becomes "-". If that changes the job's name, or if
+// the name is too long, the result holds a hash of the job's name, so that two jobs keep two names.
 func Application(job, suffix string) string {
 	clean := strings.Map(func(r rune) rune {
 		switch {

@@ -50,8 +50,8 @@ type Place struct {
 	Link     string // name of the daemon's network; only of weft run
 	PMI      PMI    // connection to a PMI-1 server
 
-	// Two processes of one rank may live at the same time. The one with the higher incarnation wins,
-	// if both have the key of the job.
+	// Two processes of one rank may live at the same time. The one with the higher incarnation
+	// wins, if both have the key of the job.
 	Incarnation uint64 // WEFT_INCARNATION; 0: not set
 	JobKey      string // WEFT_JOB_KEY, at least leastKey characters; empty: not set
 }

@@ -21,8 +21,8 @@ import (
 //	POD_NAMESPACE            metadata.namespace
 //	WEFT_NAME                any other name of the job, such as the label of its controller's uid
 //
-// The rank is JOB_GLOBAL_INDEX × WEFT_JOB_SIZE + JOB_COMPLETION_INDEX. Without JOB_NAME, the name of
-// an Indexed Job is HOSTNAME without "-INDEX" at its end, because the hostname of its pods is
+// The rank is JOB_GLOBAL_INDEX × WEFT_JOB_SIZE + JOB_COMPLETION_INDEX. Without JOB_NAME, the name
+// of an Indexed Job is HOSTNAME without "-INDEX" at its end, because the hostname of its pods is
 // JOB-INDEX.
 func (e *environment) kubernetes() (p Place, found bool) {
 	const index = "JOB_COMPLETION_INDEX"

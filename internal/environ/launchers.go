@@ -6,8 +6,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// weft reads the environment that weft run gives to its ranks. WEFT_RANK marks it: manifests may set
-// the other variables, to add facts that another launcher does not tell.
+// weft reads the environment that weft run gives to its ranks. WEFT_RANK marks it: manifests may
+// set the other variables, to add facts that another launcher does not tell.
 func (e *environment) weft() (p Place, found bool) {
 	if !e.has("WEFT_RANK") {
 		return p, false
@@ -15,7 +15,8 @@ func (e *environment) weft() (p Place, found bool) {
 	p = Place{Launcher: Weft, App: e.getenv("WEFT_NAME"), Machine: e.getenv("WEFT_MACHINE"), Link: e.getenv("WEFT_LINK")}
 	p.Rank, p.Size = e.ranks("WEFT_RANK", "WEFT_SIZE")
 	p.Restart = e.restart()
-	// weft run may serve PMI-1 as well. Other variables of PMI come from a launcher around weft run.
+	// weft run may serve PMI-1 as well. Other variables of PMI come from a launcher around weft
+	// run.
 	if e.getenv("PMI_RANK") == e.getenv("WEFT_RANK") && e.getenv("PMI_SIZE") == e.getenv("WEFT_SIZE") && e.has("PMI_FD") {
 		p.PMI.FD = e.number("PMI_FD", 3, 1<<31-1)
 	}

@@ -12,12 +12,12 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// mostPublicBytes bounds a file of certificates or lists: the text of a list for each authority, in
-// base32.
+// mostPublicBytes bounds a file of certificates or lists. It is enough for the text of a list of
+// each authority, in base32.
 const mostPublicBytes = limits.CertificateAuthorities * 2 * limits.RevocationBytes
 
-// ReadCertificate returns the certificate in a file, as weft fabric ca sign prints it.
-// Policy.CheckOwn checks what it says.
+// ReadCertificate returns the certificate in a file, in the form that weft fabric ca sign prints.
+// Policy.CheckOwn checks its contents.
 func ReadCertificate(path string) (*trust.Certificate, error) {
 	text, err := readPublic(path)
 	if err != nil {
@@ -30,8 +30,8 @@ func ReadCertificate(path string) (*trust.Certificate, error) {
 	return c, nil
 }
 
-// ReadAuthorities returns the public keys of certificate authorities. Each text is a key, as weft
-// fabric ca init prints it, or the path of a file with one key a line.
+// ReadAuthorities returns the public keys of certificate authorities. Each text is a key, in the
+// form that weft fabric ca init prints, or the path of a file with one key per line.
 func ReadAuthorities(texts []string) (all []trust.CAPublic, err error) {
 	for _, text := range texts {
 		if k, err := trust.ParseCAPublic(text); err == nil {
@@ -55,8 +55,8 @@ func ReadAuthorities(texts []string) (all []trust.CAPublic, err error) {
 	return all, nil
 }
 
-// ReadRevocations returns the encoded revocation lists in a file, one a line, as PolicyConfig takes
-// them. A file that is not there has none.
+// ReadRevocations returns the encoded revocation lists in a file, one per line, in the form that
+// PolicyConfig takes. If the file does not exist, there are no lists.
 func ReadRevocations(path string) (lists [][]byte, err error) {
 	text, err := readPublic(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -75,7 +75,8 @@ func ReadRevocations(path string) (lists [][]byte, err error) {
 	return lists, nil
 }
 
-// KeepRevocations writes the file that ReadRevocations reads, whole or not at all.
+// KeepRevocations writes the file that ReadRevocations reads. It writes the whole file or
+// nothing.
 func KeepRevocations(path string, lists []*trust.RevocationList) error {
 	texts := make([]string, 0, len(lists))
 	for _, l := range lists {
@@ -87,7 +88,7 @@ func KeepRevocations(path string, lists []*trust.RevocationList) error {
 	return nil
 }
 
-// readPublic reads a file that is no secret.
+// readPublic reads a file that holds no secret.
 func readPublic(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

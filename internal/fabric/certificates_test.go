@@ -16,7 +16,7 @@ func TestRevocationListsAreKeptAndRead(t *testing.T) {
 		t.Errorf("no file: %d lists, %v", len(lists), err)
 	}
 	var kept []*trust.RevocationList
-	for seed := range uint64(4) { // as long as lists may be
+	for seed := range uint64(4) { // lists of the greatest length
 		l := &trust.RevocationList{Number: 1 + seed}
 		for i := range uint64(2036) {
 			l.Serials = append(l.Serials, i+1)

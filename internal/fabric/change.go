@@ -9,10 +9,10 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// ErrThere is the error of Init, Join and Rotate if a file is there that they must not replace.
+// ErrThere is the error of Init, Join and Rotate if they would replace an existing file.
 var ErrThere = errors.New("there is a key already")
 
-// Init makes a file with a new fabric key.
+// Init creates a file with a new fabric key.
 func Init(path string) (trust.FabricKey, error) {
 	k, err := trust.NewFabricKey(rand.Reader)
 	if err != nil {
@@ -28,8 +28,8 @@ func Init(path string) (trust.FabricKey, error) {
 	return k, nil
 }
 
-// Join puts the key into the file at path. A file with another key stays unless replaceOther. It
-// returns false if the file had this key, and no other, before.
+// Join writes the key into the file at path. It keeps a file with another key unless replaceOther
+// is set. It returns false if the file already had this key and no other.
 func Join(path string, k trust.FabricKey, replaceOther bool) (changed bool, err error) {
 	made, err := CreateOnce(path, k.Text())
 	if err != nil {
@@ -54,7 +54,7 @@ func Join(path string, k trust.FabricKey, replaceOther bool) (changed bool, err 
 	return true, nil
 }
 
-// Rotate makes a file with a new key beside the one at path, and returns its path.
+// Rotate creates a file with a new key next to the one at path, and returns its path.
 func Rotate(path string) (newPath string, k trust.FabricKey, err error) {
 	if _, err := readKeys(path); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {

@@ -4,8 +4,7 @@
 //	explicit path ──► $WEFT_FABRIC_FILE ──► the user's default file ──► a key for this process only
 //	└── must be there and good ───────────┘ └── made at first use       └── if no file can be kept
 //
-// A file that is there and is not good is an error with its cause and its cure. There is no
-// fallback from it.
+// If a file exists and is invalid, the error names the cause and the cure. There is no fallback.
 package fabric
 
 import (
@@ -31,12 +30,13 @@ const FileName = "fabric.key"
 // rootsState is the state directory of root's daemon.
 const rootsState = "/var/lib/weft"
 
-// ThisProcess is the source that Load tells if no file keeps the key.
+// ThisProcess is the source that Load returns if no file keeps the key.
 const ThisProcess = "this process alone"
 
-// Load returns the fabric keys of the caller, the one to call with first. explicit is the path of a
-// file, or empty. source is the path of the file that was read. note is empty unless the keys are
-// those of this process alone; then it tells why, and the caller logs it.
+// Load returns the fabric keys of the caller. The first one is for calls to other NICs. explicit
+// is the path of a file, or empty. source is the path of the file that was read. If the keys
+// belong to this process alone, note tells the reason, and the caller logs it. Otherwise note is
+// empty.
 func Load(explicit string) (keys []trust.FabricKey, source, note string, err error) {
 	for _, path := range []string{explicit, os.Getenv(FileVariable)} {
 		if path != "" {
@@ -51,10 +51,11 @@ func Load(explicit string) (keys []trust.FabricKey, source, note string, err err
 	return LoadOrMake(path)
 }
 
-// LoadOrMake returns the fabric keys in the file at path. If there is no file, it makes one with a
-// new key. If it cannot, it returns a key for this process alone, and says why in note.
+// LoadOrMake returns the fabric keys in the file at path. If there is no file, it creates one
+// with a new key. If it cannot, it returns a key for this process alone, and note tells the
+// reason.
 func LoadOrMake(path string) (keys []trust.FabricKey, source, note string, err error) {
-	if _, err := os.Stat(path); err != nil { // also a directory that the caller may not enter
+	if _, err := os.Stat(path); err != nil { // also if the caller may not enter the directory
 		k, err := trust.NewFabricKey(rand.Reader)
 		if err != nil {
 			return nil, "", "", err
@@ -70,8 +71,8 @@ func LoadOrMake(path string) (keys []trust.FabricKey, source, note string, err e
 	return keys, path, "", err
 }
 
-// LoadFiles returns the fabric keys in several files, the one to call with first: key_files = [new,
-// old].
+// LoadFiles returns the fabric keys in several files, in the order of the paths: key_files =
+// [new, old]. The first key is for calls to other NICs.
 func LoadFiles(paths []string) (keys []trust.FabricKey, err error) {
 	var errs []error
 	for _, path := range paths {
@@ -101,7 +102,7 @@ func DefaultFile() (string, error) {
 	return filepath.Join(dir, "weft", FileName), nil
 }
 
-// readKeys reads a file with one fabric key a line, the newest first.
+// readKeys reads a file with one fabric key per line, the newest first.
 func readKeys(path string) (keys []trust.FabricKey, err error) {
 	text, err := ReadSecret(path, "fabric key")
 	if err != nil {
@@ -120,7 +121,7 @@ func readKeys(path string) (keys []trust.FabricKey, err error) {
 	return keys, nil
 }
 
-// missing adds the cure to the error of a file that somebody named and that is not there.
+// missing adds the cure to the error of a named file that does not exist.
 func missing(err error, path string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w; make it by weft fabric init --file %s, or name another", err, path)
@@ -128,7 +129,7 @@ func missing(err error, path string) error {
 	return err
 }
 
-// drawn is the key of a process that can keep none. All NICs of the process share it.
+// drawn is the key of a process that cannot keep a key. All NICs of the process share it.
 var drawn = sync.OnceValues(func() (trust.FabricKey, error) { return trust.NewFabricKey(rand.Reader) })
 
 func ownKey(cause error) (keys []trust.FabricKey, source, note string, err error) {

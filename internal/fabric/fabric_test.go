@@ -14,8 +14,8 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// asLoader makes the test binary a process that makes or reads a fabric key and a static key, and
-// prints their public names.
+// asLoader is an environment variable. It makes the test binary load or create a fabric key and a
+// static key, and print their public names.
 const asLoader = "WEFT_TEST_LOADS_KEYS"
 
 func TestMain(m *testing.M) {
@@ -41,7 +41,7 @@ func key(t *testing.T, seed uint64) trust.FabricKey {
 	return k
 }
 
-// write makes a file of mode 0600 in a new directory.
+// write creates a file of mode 0600 in a new directory.
 func write(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "fabric.key")
@@ -51,7 +51,7 @@ func write(t *testing.T, text string) string {
 	return path
 }
 
-// asUser makes $HOME and the configuration directory those of a test.
+// asUser sets $HOME and the configuration directory for a test.
 func asUser(t *testing.T, home string) {
 	t.Setenv("HOME", home)
 	t.Setenv("XDG_CONFIG_HOME", "")
@@ -170,7 +170,7 @@ func TestAProcessThatCanKeepNoKeyHasOneOfItsOwn(t *testing.T) {
 		t.Errorf("two NICs of one process have different keys: %v", err)
 	}
 	if os.Geteuid() == 0 {
-		return // root's place needs no HOME
+		return // root's file does not depend on HOME
 	}
 	asUser(t, "")
 	if _, _, note, err := fabric.Load(""); err != nil || !strings.Contains(note, "HOME") {

@@ -10,13 +10,13 @@ import (
 	"syscall"
 )
 
-// mostBytes bounds a file of secrets: a few lines.
+// mostBytes bounds a file of secrets, which has a few lines.
 const mostBytes = 4096
 
-// forOthers are the permission bits of group and others.
+// forOthers is the set of permission bits of group and others.
 const forOthers fs.FileMode = 0o077
 
-// writableByOthers are those of them by which others change what is in a directory.
+// writableByOthers is the subset with which others can change the contents of a directory.
 const writableByOthers fs.FileMode = 0o022
 
 // ReadSecret reads a file that only its owner can read: the caller, or root. what names the secret
@@ -71,9 +71,9 @@ func checkDirectory(dir string) error {
 	return nil
 }
 
-// CreateOnce makes the file at path with one line of text, and its directory, unless the file is
-// there. Concurrent callers agree: one of them makes it, and no reader sees a part of it. It
-// returns false if the file was there.
+// CreateOnce creates the file at path with one line of text, and its directory, unless the file
+// exists. Concurrent callers agree: one of them creates it, and no reader sees a part of it.
+// CreateOnce returns false if the file existed.
 func CreateOnce(path, text string) (made bool, err error) {
 	beside, err := writeBeside(path, text)
 	if err != nil {
@@ -92,8 +92,8 @@ func CreateOnce(path, text string) (made bool, err error) {
 	return true, errors.Join(removed, syncDirectory(path))
 }
 
-// Replace puts a file with one line of text at path, in place of what is there. A reader sees the
-// old file or the new.
+// Replace replaces the file at path by a file with one line of text. A reader sees the old file
+// or the new one.
 func Replace(path, text string) error {
 	beside, err := writeBeside(path, text)
 	if err != nil {
@@ -122,7 +122,7 @@ func writeBeside(path, text string) (name string, err error) {
 	return f.Name(), nil
 }
 
-// syncDirectory makes the name of a file survive the death of the host.
+// syncDirectory ensures that the name of a file survives a crash of the host.
 func syncDirectory(path string) error {
 	d, err := os.Open(filepath.Dir(path))
 	if err != nil {

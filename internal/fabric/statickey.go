@@ -17,14 +17,14 @@ import (
 // StaticKeyName is the name of a daemon's static key in its state directory.
 const StaticKeyName = "nic.key"
 
-// StaticKey returns the static key that a daemon keeps in its state directory. It makes the key at
-// first use.
+// StaticKey returns the static key in a daemon's state directory. It creates the key on first
+// use.
 func StaticKey(dir string) (trust.PrivateKey, error) {
 	return StaticKeyFile(filepath.Join(dir, StaticKeyName))
 }
 
-// StaticKeyFile returns the static key in the file at path. It makes the file if there is none;
-// concurrent callers agree. A file of the older form, an X25519 key in PEM, is taken as it is.
+// StaticKeyFile returns the static key in the file at path. If there is no file, it creates one;
+// concurrent callers agree. It also reads a file of the older form, an X25519 key in PEM.
 func StaticKeyFile(path string) (trust.PrivateKey, error) {
 	text, err := ReadSecret(path, "static key")
 	if errors.Is(err, fs.ErrNotExist) {

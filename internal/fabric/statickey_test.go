@@ -34,7 +34,7 @@ func TestAStaticKeyIsMadeOnceAndKept(t *testing.T) {
 	}
 }
 
-// inPEM writes a key as daemons wrote theirs before.
+// inPEM writes a key in the older form of daemons.
 func inPEM(t *testing.T, key any) string {
 	t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(key)

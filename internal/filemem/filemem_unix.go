@@ -1,6 +1,7 @@
 //go:build unix
 
-// Package filemem maps parts of files, for memory that a program and its NIC daemon share by a descriptor.
+// Package filemem maps parts of files. A program and its NIC daemon share such memory through a
+// file descriptor.
 package filemem
 
 import (
@@ -11,17 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrFile is why a file cannot be mapped as it was asked for.
+// ErrFile is the error if a file cannot be mapped as requested.
 var ErrFile = errors.New("the file cannot be memory")
 
-// Mapping is a part of a file as memory.
+// Mapping is a mapped part of a file.
 type Mapping struct {
 	Bytes []byte // the part
-	whole []byte // the pages that it lies in
+	whole []byte // the pages that contain it
 }
 
-// Map maps n bytes of a file, from offset on, which need not begin or end at a page, to be read, or written too. The descriptor may be closed
-// then.
+// Map maps n bytes of a file from offset on, for reading or, if write is set, also for writing.
+// The bytes need not begin or end at a page boundary. Afterwards the descriptor may be closed.
 func Map(fd int, offset int64, n int, write bool) (*Mapping, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -43,7 +44,9 @@ func Map(fd int, offset int64, n int, write bool) (*Mapping, error) {
 		protection |= unix.PROT_WRITE
 	}
 	whole, err := unix.Mmap(fd, offset-before, int(length), protection, unix.MAP_SHARED)
-	if errors.Is(err, unix.EPERM) && !write { // sealed against writing: nothing changes, so that a mapping of our own has the same bytes
+	// The file is sealed against writing. It never changes, so a private mapping has the same
+	// bytes.
+	if errors.Is(err, unix.EPERM) && !write {
 		whole, err = unix.Mmap(fd, offset-before, int(length), protection, unix.MAP_PRIVATE)
 	}
 	switch {
@@ -59,10 +62,10 @@ func Map(fd int, offset int64, n int, write bool) (*Mapping, error) {
 	return &Mapping{Bytes: whole[before:][:n:n], whole: whole}, nil
 }
 
-// Whole is the part, and what else of the file its first and last page have.
+// Whole returns the part together with the rest of its first and last page.
 func (m *Mapping) Whole() []byte { return m.whole }
 
-// Unmap takes the memory away.
+// Unmap unmaps the memory.
 func (m *Mapping) Unmap() error {
 	if err := unix.Munmap(m.whole); err != nil {
 		return fmt.Errorf("unmap: %w", err)
@@ -70,7 +73,8 @@ func (m *Mapping) Unmap() error {
 	return nil
 }
 
-// pageSize is what a mapping of a file begins and ends at: a page of the system, or one of the file's own, which is huge.
+// pageSize returns the unit in which a file is mapped: the system's page size, or the file's own
+// huge pages.
 func pageSize(fd int) int64 {
 	page := int64(os.Getpagesize())
 	if huge := hugePage(fd); huge > page {

@@ -6,9 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lasting says why a file's memory could go away under a program that has mapped it, or be long in coming, if it could. What lasts is memory by
-// memfd_create that cannot be made shorter any more. A file of a disk, or of a file system that is a program, has its pages when that system
-// brings them; so this asks it nothing.
+// Lasting returns an error if a file's memory could disappear under a program that has mapped it,
+// or could be slow to arrive. Only memory of memfd_create that can no longer be shortened is
+// lasting. A file on a disk, or on a file system that is a program, gets its pages whenever that
+// system delivers them. Lasting therefore sends no request to that system.
 func Lasting(fd int) error {
 	const expected = "expected memory by memfd_create with MFD_ALLOW_SEALING, of huge pages or not, that F_ADD_SEALS has given F_SEAL_SHRINK"
 	switch seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); {
@@ -20,7 +21,7 @@ func Lasting(fd int) error {
 	return nil
 }
 
-// hugePage is how large the pages of a file are, if it is of huge pages; else 0.
+// hugePage returns the size of a file's huge pages, or 0 if it has none.
 func hugePage(fd int) int64 {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(fd, &st); err != nil || uint32(st.Type) != unix.HUGETLBFS_MAGIC {

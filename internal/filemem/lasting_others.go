@@ -8,7 +8,7 @@ import (
 	"runtime"
 )
 
-// Lasting fails: only Linux has files in memory that can be sealed.
+// Lasting fails: only Linux has memory files that can be sealed.
 func Lasting(int) error {
 	return fmt.Errorf("%w: %w on %s: memory that is shared with a NIC daemon", ErrFile, errors.ErrUnsupported, runtime.GOOS)
 }

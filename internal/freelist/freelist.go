@@ -1,13 +1,14 @@
-// Package freelist keeps what comes and goes, so that the steady state makes none of it (QNIX-57: managed memory).
+// Package freelist keeps unused values for reuse, so that the steady state allocates none
+// (QNIX-57: managed memory).
 package freelist
 
-// List is the values of one type that are not in use, and how many are. The zero value has none.
+// List holds the unused values of one type, and counts those in use. The zero value is empty.
 type List[T any] struct {
 	free  []*T
 	inUse int
 }
 
-// Take returns one that was given back, as it was then, or a new one.
+// Take returns a value that was given back, unchanged, or a new one.
 func (l *List[T]) Take() *T {
 	l.inUse++
 	if n := len(l.free); n > 0 {
@@ -18,14 +19,14 @@ func (l *List[T]) Take() *T {
 	return new(T)
 }
 
-// Give gives one back.
+// Give gives a value back.
 func (l *List[T]) Give(v *T) {
 	l.inUse--
 	l.free = append(l.free, v)
 }
 
-// InUse is how many are taken and not given back.
+// InUse returns the number of values that were taken and not given back.
 func (l *List[T]) InUse() int { return l.inUse }
 
-// Made is how many there are, in use or not.
+// Made returns the number of all values, in use or not.
 func (l *List[T]) Made() int { return len(l.free) + l.inUse }

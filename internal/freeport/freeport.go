@@ -1,4 +1,5 @@
-// Package freeport hands out ports for tests, and for programs that cannot choose one themselves.
+// Package freeport allocates ports for tests, and for programs that cannot choose a port
+// themselves.
 //
 //	10000                                                      32528
 //	  ├────────┬────────┬────────┬────────┬────────┬── … ──┬────────┤
@@ -6,15 +7,17 @@
 //	  └────────┴────────┴────────┴────────┴────────┴── … ──┴────────┘
 //	            program A         program B
 //
-// A program takes a block of ports and keeps it until it ends: it listens at the first of them, the guard, so no other
-// program that asks here gets a port of that block. The others it hands out in turn.
+// A program takes a block of ports and keeps it until it ends. It listens at the first port of
+// the block, the guard, so no other program that uses this package gets a port of that block. It
+// hands out the other ports in turn.
 //
 // # Why not port 0?
 //
-// A program may open port 0, read what the kernel chose and close it again. The kernel then gives that port to the next
-// program that opens port 0, and `go test ./...` runs several such programs at once. So the blocks lie outside the range
-// that the kernel chooses from. Where that range leaves no room they lie within it: still no other program that asks here
-// gets the same port.
+// A program could open port 0, read the port that the kernel chose, and close it again. The
+// kernel then gives that port to the next program that opens port 0, and `go test ./...` runs
+// several such programs concurrently. Therefore the blocks lie outside of the range from which
+// the kernel chooses. If that range leaves no room, they lie within it. Even then, no other
+// program that uses this package gets the same port.
 package freeport
 
 import (
@@ -27,25 +30,26 @@ import (
 )
 
 const (
-	lowest     = 10_000 // below are the ports of well-known services
+	lowest     = 10_000 // the ports below are those of well-known services
 	blockPorts = 256
 	blocks     = 88 // up to 32527: Linux chooses from 32768 on, others from 49152
 
-	loopback = "127.0.0.1" // where ports are tried; no firewall asks about it
+	loopback = "127.0.0.1" // ports are tried here, because no firewall asks about it
 
-	// chosenFile says which ports this Linux chooses from. Others have no such file.
+	// chosenFile holds the range from which this Linux chooses. Other systems have no such file.
 	chosenFile = "/proc/sys/net/ipv4/ip_local_port_range"
 )
 
 // own is the block of this program.
 var own struct {
 	sync.Mutex
-	guard net.Listener // nil: none yet
+	guard net.Listener // nil before the first Take
 	first int          // the guard's port
-	last  int          // port that was handed out last, or first
+	last  int          // last port that was handed out, initially first
 }
 
-// Loopback returns an address at 127.0.0.1 whose port is one that [Take] gives. It fails the test if there is none.
+// Loopback returns an address at 127.0.0.1 with a port from [Take]. If there is no port, it fails
+// the test.
 func Loopback(t interface {
 	Helper()
 	Fatal(args ...any)
@@ -58,13 +62,15 @@ func Loopback(t interface {
 	return address(port)
 }
 
-// Take returns a port at which nothing listens, neither by TCP nor by UDP, and that no other program gets from here while
-// this one lives. This one gets it again after all others of its block, 254, if it is free by then.
+// Take returns a port at which no program listens, neither by TCP nor by UDP. No other program
+// gets this port from this package while this program runs. This program may get the port again,
+// if it is free, after the other ports of its block, which are 254 in all.
 func Take() (int, error) {
 	own.Lock()
 	defer own.Unlock()
 	if own.guard == nil {
-		text, _ := os.ReadFile(chosenFile) // none where the kernel is another: its range lies above the blocks
+		// Other kernels have no such file. Their range lies above the blocks.
+		text, _ := os.ReadFile(chosenFile)
 		if err := guard(candidates(string(text), os.Getpid())); err != nil {
 			return 0, err
 		}
@@ -80,7 +86,7 @@ func Take() (int, error) {
 	return 0, fmt.Errorf("no free port: each from %d to %d is in use; expected no other program there", own.first+1, own.first+blockPorts-1)
 }
 
-// guard takes the first block that it can have.
+// guard takes the first block that is available.
 func guard(firsts []int) (err error) {
 	for _, first := range firsts {
 		if own.guard, err = net.Listen("tcp", address(first)); err == nil {
@@ -91,8 +97,8 @@ func guard(firsts []int) (err error) {
 	return fmt.Errorf("no free block of ports among %d from port %d on: %w", len(firsts), lowest, err)
 }
 
-// candidates are the first ports of the blocks to try, in order. The beginning differs from program to program: what is
-// still under way to a program that has ended shall not reach the next.
+// candidates returns the first ports of the blocks to try, in order. Each program starts at a
+// different block, so that frames for a program that has ended do not reach the next one.
 func candidates(chosen string, pid int) (firsts []int) {
 	var from, to int
 	if _, err := fmt.Sscan(chosen, &from, &to); err != nil {
@@ -111,7 +117,7 @@ func candidates(chosen string, pid int) (firsts []int) {
 	return firsts
 }
 
-// free reports whether one could listen at a port just now.
+// free reports whether a program could listen at a port at this moment.
 func free(port int) bool {
 	l, tcp := net.Listen("tcp", address(port))
 	if tcp == nil {

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// The test binary runs itself as another program, which takes as many ports as its variable says and prints them.
+// The test binary runs itself as another program. That program takes as many ports as this
+// variable says, and prints them.
 const takeVariable = "WEFT_FREEPORT_TEST_TAKE"
 
 func TestMain(m *testing.M) {
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 		fmt.Println(port)
 	}
 	fmt.Println("done")
-	bufio.NewReader(os.Stdin).ReadByte() // keeps its block until then
+	bufio.NewReader(os.Stdin).ReadByte() // keeps its block until a byte arrives
 }
 
 func TestProgramsAtOnceGetDifferentPorts(t *testing.T) {
@@ -96,7 +97,7 @@ func TestBlocksLieOutsideOfWhatTheKernelChooses(t *testing.T) {
 		{fmt.Sprint(last, 60999), blocks - 1},
 		{fmt.Sprint(lowest, lowest), blocks - 1},
 		{"16000 65535", (16000 - lowest) / blockPorts},
-		{"1024 65535", blocks}, // no room: anywhere
+		{"1024 65535", blocks}, // no room outside: blocks in the range
 		{"1024 20000", (last - 20000) / blockPorts},
 	} {
 		for _, pid := range []int{1, 87, 4_194_304} {

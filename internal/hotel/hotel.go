@@ -1,14 +1,16 @@
-// Package hotel holds guests until they check out or their stay is over (USNIC-24, USNIC-46). It is a wheel of floors; a guest
-// lives on the floor of the tick in which its stay ends, rounded up, so no guest is evicted early:
+// Package hotel holds guests until they check out or their stay ends (USNIC-24, USNIC-46). It is
+// a wheel of floors. A guest lives on the floor of the tick in which its stay ends, rounded up,
+// so no guest is evicted early:
 //
 //	floor     … 17   18   19   20   21 …        tick = 1<<shift ns, 4,096 floors
 //	            ·    ├─3  ·    ├─7  ·           a floor is a list of rooms
 //	                      ▲    └─1
 //	                      done: every floor up to here is empty
 //
-// Check-in and check-out cost O(1); a poll looks at one instant, Wake, whatever the number of guests (Net*'s low-cost
-// timer). Rooms are numbered from 1, so 0 says "not checked in", and free ones form a LIFO list, as in usNIC.
-// A stay longer than the wheel ends early; its guest looks at its own deadline when evicted.
+// Check-in and check-out cost O(1). A poll compares one instant, Wake, whatever the number of
+// guests (Net*'s low-cost timer). Rooms are numbered from 1, and 0 means "not checked in". As in
+// usNIC, free rooms form a LIFO list. A stay that is longer than the wheel ends early; then the
+// owner must check the guest's deadline when the guest is evicted.
 package hotel
 
 import (
@@ -17,13 +19,13 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
-// Hotel is one.
+// Hotel is a timer wheel with rooms.
 type Hotel[G any] struct {
 	shift  uint       // log2 of a tick in ns
-	most   int        // rooms at most
-	rooms  []room[G]  // rooms[0] is not let
-	vacant int32      // first of the free rooms that were let before, 0 if none
-	guests int        // checked in now
+	most   int        // largest number of rooms
+	rooms  []room[G]  // rooms[0] is unused
+	vacant int32      // first of the free rooms that were used before, 0 if none
+	guests int        // guests that are checked in
 	done   int64      // every tick up to this one is over and its floor empty
 	wake   clock.Time // when the first guest's stay ends, Never if there is none
 	house  uint64     // bit w: words[w] is not zero
@@ -33,13 +35,13 @@ type Hotel[G any] struct {
 
 const floors = 4096
 
-// Wake is when the first guest's stay ends, Never if there is none.
+// Wake returns the end of the first guest's stay, or Never if there is no guest.
 func (h *Hotel[G]) Wake() clock.Time { return h.wake }
 
-// Guests is how many are checked in.
+// Guests returns the number of guests.
 func (h *Hotel[G]) Guests() int { return h.guests }
 
-// Guest is the one in room r.
+// Guest returns the guest in room r.
 func (h *Hotel[G]) Guest(r int32) G { return h.rooms[r].guest }
 
 type room[G any] struct {
@@ -48,12 +50,14 @@ type room[G any] struct {
 	next, prev int32 // on the floor; next also links free rooms
 }
 
-// New returns a hotel with at most rooms rooms, built as they are needed, and a tick of 1<<shift ns.
+// New returns a hotel with at most the given number of rooms, which are created on demand. A tick
+// is 1<<shift ns.
 func New[G any](shift uint, rooms int) *Hotel[G] {
 	return &Hotel[G]{shift: shift, most: rooms, rooms: make([]room[G], 1, min(rooms+1, 64)), wake: clock.Never}
 }
 
-// CheckIn gives g a room until the given instant and returns its number, 0 if the hotel is full.
+// CheckIn gives g a room until the given instant, and returns its number. It returns 0 if the
+// hotel is full.
 func (h *Hotel[G]) CheckIn(now, until clock.Time, g G) int32 {
 	r := h.let()
 	if r == 0 {
@@ -70,7 +74,8 @@ func (h *Hotel[G]) CheckIn(now, until clock.Time, g G) int32 {
 	return r
 }
 
-// CheckInBeside gives g a room for as long as the guest of room r has its own, and returns its number, 0 if the hotel is full.
+// CheckInBeside gives g a room for as long as the guest of room r has its own, and returns its
+// number. It returns 0 if the hotel is full.
 func (h *Hotel[G]) CheckInBeside(r int32, g G) int32 {
 	beside := h.let()
 	if beside != 0 {
@@ -80,7 +85,7 @@ func (h *Hotel[G]) CheckInBeside(r int32, g G) int32 {
 	return beside
 }
 
-// let returns a free room, 0 if there is none.
+// let returns a free room, or 0 if there is none.
 func (h *Hotel[G]) let() int32 {
 	r := h.vacant
 	switch {
@@ -128,7 +133,7 @@ func (h *Hotel[G]) CheckOut(r int32) {
 	}
 }
 
-// close notes that a floor is empty.
+// close records that a floor is empty.
 func (h *Hotel[G]) close(floor int32) {
 	h.words[floor/64] &^= 1 << (floor % 64)
 	if h.words[floor/64] == 0 {
@@ -138,10 +143,11 @@ func (h *Hotel[G]) close(floor int32) {
 
 func (h *Hotel[G]) floorOf(t clock.Time) int32 { return int32((int64(t) >> h.shift) % floors) }
 
-// Pass notes that it is now, and no stay is over.
+// Pass records that the time is now and that no stay has ended.
 func (h *Hotel[G]) Pass(now clock.Time) { h.done = max(h.done, int64(now)>>h.shift) }
 
-// Evict returns one guest whose stay is over at now, and frees its room. Callers ask until there is none.
+// Evict returns one guest whose stay has ended at now, and frees its room. Callers repeat the
+// call until ok is false.
 func (h *Hotel[G]) Evict(now clock.Time) (g G, ok bool) {
 	if now < h.wake {
 		h.Pass(now)
@@ -164,13 +170,13 @@ func (h *Hotel[G]) nextWake() clock.Time {
 	if x := h.words[w] &^ (1<<(from%64) - 1); x != 0 {
 		return h.tickAt(from, w*64+int64(bits.TrailingZeros64(x)))
 	}
-	// The floors of word w below from come last: rotation puts w itself at the end.
+	// The floors of word w that are below from come last: the rotation puts w itself at the end.
 	turn := bits.RotateLeft64(h.house, -int(w+1))
 	w = (w + 1 + int64(bits.TrailingZeros64(turn))) % (floors / 64)
 	return h.tickAt(from, w*64+int64(bits.TrailingZeros64(h.words[w])))
 }
 
-// tickAt is when the stay of a floor's guests ends, given that from is the floor after done.
+// tickAt returns the end of the stay of a floor's guests. from is the floor after done.
 func (h *Hotel[G]) tickAt(from, floor int64) clock.Time {
 	return clock.Time((h.done + 1 + (floor-from+floors)%floors) << h.shift)
 }

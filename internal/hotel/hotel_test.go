@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
-// dumbHotel is the second implementation: a map of guests and their deadlines, rounded up to ticks.
+// dumbHotel is a second implementation: a map of guests and their deadlines, rounded up to ticks.
 type dumbHotel struct {
 	tick   clock.Time
 	guests map[int]clock.Time
@@ -70,7 +70,7 @@ func TestHotelAgreesWithAMap(t *testing.T) {
 	})
 }
 
-// evictAll empties both hotels of the guests whose time is up, and compares which have left.
+// evictAll evicts the guests of both hotels whose stay has ended, and compares them.
 func evictAll(t *rapid.T, h *Hotel[int], dumb *dumbHotel, rooms map[int]int32, now clock.Time) {
 	last := clock.Time(0)
 	for id, ok := h.Evict(now); ok; id, ok = h.Evict(now) {

@@ -1,4 +1,5 @@
-// Package inflight keeps several operations of a process under way and takes their ends in the order of their begins.
+// Package inflight keeps several operations of a process in flight, and takes their results in
+// the order in which they began.
 //
 //	Add ─► │ op │ op │ op │ ─► Oldest
 //	       └── at most the ring's length
@@ -10,23 +11,23 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Ring holds operations under way. One goroutine uses it.
+// Ring holds operations in flight. Only one goroutine may use it.
 type Ring struct {
 	ops          []*weft.Op
-	begun, ended int // operations added and taken out since the start; the ring holds those in between
+	begun, ended int // operations that were added and removed; the ring holds the rest
 }
 
-// New makes a ring for n operations.
+// New returns a ring for n operations.
 func New(n int) *Ring { return &Ring{ops: make([]*weft.Op, n)} }
 
-// Len is how many operations are in the ring.
+// Len returns the number of operations in the ring.
 func (r *Ring) Len() int { return r.begun - r.ended }
 
 // Full reports whether Oldest must come before the next Add.
 func (r *Ring) Full() bool { return r.Len() == len(r.ops) }
 
-// Next is an Op for the next operation: one that was in the ring before, so that a begin of the form Into allocates nothing.
-// The ring must not be full.
+// Next returns an Op for the next operation. It reuses an Op of the ring, so that a start form
+// with Into in its name allocates nothing. The ring must not be full.
 func (r *Ring) Next() *weft.Op {
 	op := &r.ops[r.begun%len(r.ops)]
 	if *op == nil {
@@ -35,8 +36,8 @@ func (r *Ring) Next() *weft.Op {
 	return *op
 }
 
-// Add takes an operation that has just begun, as the start forms return it: with an error it takes nothing and returns
-// that error. The ring must not be full.
+// Add adds an operation that has just begun, with the results of its start form. If err is not
+// nil, Add adds nothing and returns err. The ring must not be full.
 func (r *Ring) Add(op *weft.Op, err error) error {
 	if err == nil {
 		r.ops[r.begun%len(r.ops)] = op
@@ -45,8 +46,8 @@ func (r *Ring) Add(op *weft.Op, err error) error {
 	return err
 }
 
-// Oldest waits for the operation that was added first and takes it out, unless ctx ended before the operation did.
-// The ring must not be empty.
+// Oldest waits for the operation that was added first, and removes it. If ctx ends before the
+// operation, the operation stays. The ring must not be empty.
 func (r *Ring) Oldest(ctx context.Context) (weft.Message, error) {
 	m, err := r.ops[r.ended%len(r.ops)].Wait(ctx)
 	if err == nil {
@@ -55,7 +56,7 @@ func (r *Ring) Oldest(ctx context.Context) (weft.Message, error) {
 	return m, err
 }
 
-// Skip takes out the operation that was added first, with whose error Oldest has returned.
+// Skip removes the operation that was added first, after Oldest has returned its error.
 func (r *Ring) Skip() { r.ended++ }
 
 // Finish waits for all operations.
@@ -68,14 +69,14 @@ func (r *Ring) Finish(ctx context.Context) error {
 	return nil
 }
 
-// Cancel cancels what is under way and waits until no memory is in use any more. Operations that ended well
-// nevertheless are told to ended, if that is not nil.
+// Cancel cancels all operations in flight, and waits until they no longer use their memory. If
+// ended is not nil, Cancel calls it for each operation that succeeded nevertheless.
 func (r *Ring) Cancel(ended func(weft.Message)) {
 	for i := r.ended; i < r.begun; i++ {
 		r.ops[i%len(r.ops)].Cancel()
 	}
 	for ; r.ended < r.begun; r.ended++ {
-		// A cancelled operation ends, so no context need bound this.
+		// A cancelled operation ends, so the wait needs no limit.
 		m, err := r.ops[r.ended%len(r.ops)].Wait(context.Background())
 		if err == nil && ended != nil {
 			ended(m)

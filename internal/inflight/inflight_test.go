@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/inflight"
 )
 
-// open makes a process that talks to itself.
+// open returns a process that sends to itself.
 func open(t *testing.T) *weft.Process {
 	t.Helper()
 	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "self"}, Link: weft.NewSwitch().Link()})

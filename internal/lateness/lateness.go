@@ -1,12 +1,13 @@
-// Package lateness tells a test for how long the machine has not let it run.
+// Package lateness tells a test how long the machine has not run it.
 //
 //	wanted   │ tick │ tick │ tick │             tick                │ tick │
 //	          ──────────────────────────────────────────────────────────────► t
 //	                                     └──────── late ───────────┘
 //
-// A test that holds something to a bound in real time, since users were promised that bound, would fail on a machine that
-// is busy with something else or does not run at all for a while, as virtual ones do. What was late does not count: it is
-// taken off. On a machine that runs every thread that wants to run that is nothing, and the bound is held to as it is.
+// Some tests check a bound in real time, because Weft promises the bound to users. Such a test
+// would fail on a machine that is busy with other work, or that does not run for a while, as
+// virtual machines do. Therefore the test subtracts the time for which it was late. On a machine
+// that runs every runnable thread, this time is zero, and the full bound applies.
 package lateness
 
 import (
@@ -15,20 +16,20 @@ import (
 )
 
 const (
-	tick  = 2 * time.Millisecond // how often the meter wants to run
-	grain = time.Millisecond     // what a timer may be late by without anything being the matter
+	tick  = 2 * time.Millisecond // interval at which the meter wants to run
+	grain = time.Millisecond     // a timer may be late by this much without a reason
 )
 
-// Meter adds up for how long a goroutine that wanted to run did not.
+// Meter measures the time for which a goroutine wanted to run and did not.
 type Meter struct {
 	begun time.Time
 
 	mu   sync.Mutex
-	last time.Duration // when it ran last, since begun
+	last time.Duration // last time that it ran, since begun
 	sum  time.Duration
 }
 
-// Watch begins to measure, until the test ends.
+// Watch starts a measurement, which ends with the test.
 func Watch(t interface{ Cleanup(func()) }) *Meter {
 	m := &Meter{begun: time.Now()}
 	stop, done := make(chan struct{}), make(chan struct{})
@@ -47,10 +48,10 @@ func Watch(t interface{ Cleanup(func()) }) *Meter {
 	return m
 }
 
-// Total returns for how long the test has not run since Watch.
+// Total returns how long the test has not run since Watch.
 func (m *Meter) Total() time.Duration { return m.until(time.Since(m.begun)) }
 
-// ran notes that the goroutine runs.
+// ran records that the goroutine runs.
 func (m *Meter) ran(now time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -64,7 +65,7 @@ func (m *Meter) until(now time.Duration) time.Duration {
 	return m.sum + late(now-m.last)
 }
 
-// late is by how much a goroutine is late that ran so long ago.
+// late returns the lateness of a goroutine that last ran the given time ago.
 func late(since time.Duration) time.Duration {
 	if l := since - tick; l > grain {
 		return l

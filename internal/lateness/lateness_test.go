@@ -12,7 +12,7 @@ func TestWhatWasLateIsAddedUpAndWhatWasInTimeIsNot(t *testing.T) {
 		{2 * ms, 0}, {4 * ms, 0}, {7 * ms, 0}, // a timer is not exact
 		{57 * ms, 48 * ms}, {59 * ms, 48 * ms}, {70 * ms, 57 * ms},
 	} {
-		if got := m.until(c.now); got != c.want { // while it still lasts
+		if got := m.until(c.now); got != c.want { // while the lateness still grows
 			t.Errorf("at %v: %v late, want %v", c.now, got, c.want)
 		}
 		m.ran(c.now)

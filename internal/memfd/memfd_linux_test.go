@@ -27,7 +27,7 @@ func TestAFileInMemoryKeepsItsLengthWhenItIsSealed(t *testing.T) {
 	}
 }
 
-// Where a filter forbids memfd_create, the file lies on a tmpfs: it has no name, and only its owner
+// If a filter forbids memfd_create, the file lies on a tmpfs. It has no name, and only its owner
 // may open it.
 func TestWithoutTheCallAFileLiesOnATmpfsWithoutAName(t *testing.T) {
 	for _, errno := range []unix.Errno{unix.EPERM, unix.ENOSYS} {

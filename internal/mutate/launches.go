@@ -1,6 +1,7 @@
 package mutate
 
-// LaunchDefect names a mistake in the launch of a parallel job. The simulation in the tests of package launch must find each of them; "" is none.
+// LaunchDefect names a mistake in the launch of a parallel job. The simulation in the tests of
+// package launch must find each of them; "" is none.
 type LaunchDefect string
 
 // LaunchNone is no defect.

@@ -1,7 +1,9 @@
-// Package mutate names defects that can be switched on, one at a time, to prove that the simulator would notice them.
+// Package mutate names defects that can be switched on, one at a time, to prove that the simulator
+// would notice them.
 //
-// A defect is part of a Config, never global, and the zero Config has none. Each is one plausible mistake at one place
-// of the code, which asks for it by name; `weft sim --mutate NAME` must find it within a thousand seeds.
+// A defect is part of a Config, never global, and the zero Config has none. Each is one plausible
+// mistake at one place of the code, which asks for it by name; `weft sim --mutate NAME` must find
+// it within a thousand seeds.
 package mutate
 
 import (

@@ -64,7 +64,8 @@ func TestNamesAreTheCallersToChange(t *testing.T) {
 	}
 }
 
-// Names stand in a list of their own; a defect added in the middle of the constants alone would shift them all.
+// Names stand in a list of their own; a defect added in the middle of the constants alone would
+// shift them all.
 func TestNamesAreTheConstantsInOrder(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "mutate.go", nil, 0)
 	if err != nil {

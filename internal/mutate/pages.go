@@ -1,6 +1,7 @@
 package mutate
 
-// PageDefect names a mistake in network memory. Its simulation is a test of package netmem, which must find each of them; "" is none.
+// PageDefect names a mistake in network memory. Its simulation is a test of package netmem, which
+// must find each of them; "" is none.
 type PageDefect string
 
 // The defects of network memory, by the code that they are in.

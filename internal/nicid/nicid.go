@@ -1,4 +1,4 @@
-// Package nicid has the ids of NICs, and the one way in which they are written:
+// Package nicid defines the ids of NICs and their only notation:
 //
 //	0:0:0:96:221:127:255:140  =  0x0000_0060_dd7f_ff8c
 package nicid
@@ -12,7 +12,8 @@ import (
 	_ "github.com/weftnet/weft/internal/target" // does not build where Weft cannot run
 )
 
-// ID is the id of a NIC: 64 bits, written as eight decimal octets, the most significant first (decision 1). 0 is no NIC's.
+// ID is the id of a NIC: 64 bits, written as eight decimal octets, the most significant first
+// (decision 1). No NIC has the id 0.
 type ID uint64
 
 // Parse reads the notation of eight decimal octets.
@@ -24,7 +25,8 @@ func Parse(s string) (ID, error) {
 	var b [8]byte
 	for i, o := range octets {
 		n, err := strconv.ParseUint(o, 10, 8)
-		if err != nil || strconv.FormatUint(n, 10) != o { // neither signs nor leading zeros: one id, one text
+		// No signs or leading zeros are allowed, so each id has one text.
+		if err != nil || strconv.FormatUint(n, 10) != o {
 			return 0, fmt.Errorf("NIC id %q: octet %q; expected eight decimal octets from 0 to 255", s, o)
 		}
 		b[i] = byte(n)
@@ -48,7 +50,7 @@ func (id ID) String() string {
 	return string(s)
 }
 
-// MarshalText and UnmarshalText make files and JSON use the notation.
+// MarshalText writes the notation. So files and JSON use it.
 func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
 // UnmarshalText is the inverse of MarshalText.

@@ -17,13 +17,13 @@ func TestAnIDIsWrittenAsItIsRead(t *testing.T) {
 	}
 }
 
-// otherSpelling is a NIC or peer in a format that gives another text than ID does.
+// otherSpelling matches a NIC or peer in a format whose text differs from that of ID.
 var otherSpelling = regexp.MustCompile(`(NICs?|[Pp]eer) %(0?[0-9]*[xX]|d)`)
 
-// In sim and internal/sweep a NIC is called by the number of its host.
+// In sim and internal/sweep, the number of its host names a NIC.
 var byHost = regexp.MustCompile(`^(sim|internal/sweep)/`)
 
-// Events and checks have written ids in hexadecimal, which no tool takes.
+// Events and checks once wrote ids in hexadecimal, which no tool accepts.
 func TestNoTextWritesAnIDInAnotherWay(t *testing.T) {
 	files := 0
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {

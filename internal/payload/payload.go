@@ -1,9 +1,10 @@
-// Package payload makes the bytes of messages from a seed, and knows them again on receipt.
+// Package payload creates the bytes of messages from a seed, and checks them on receipt.
 //
-//	bytes 8·i … 8·i+7  =  word(seed, i), little-endian; the last word is cut off where the message ends
+//	bytes 8·i … 8·i+7  =  word(seed, i), little-endian; the last word is cut at the end of the message
 //
-// Sender and receiver agree on a seed for each message and on nothing else. A byte that is missing, doubled, moved or
-// of another message differs from what is expected, save by a chance of one in 256.
+// Sender and receiver agree on a seed for each message, and on nothing else. A byte that is
+// missing, repeated, moved or from another message differs from the expected byte, except with a
+// probability of 1 in 256.
 package payload
 
 import (
@@ -11,17 +12,20 @@ import (
 	"fmt"
 )
 
-// step is the odd number by which the state advances from word to word: 2⁶⁴ divided by the golden ratio.
+// step is the odd number that is added to the state for each word: 2⁶⁴ divided by the golden
+// ratio.
 const step = 0x9e3779b97f4a7c15
 
-// mix makes a state into a number that tells nothing of it: the finaliser of SplitMix64.
+// mix turns a state into a number that reveals nothing about it. It is the finaliser of
+// SplitMix64.
 func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
 
-// Seed makes one seed of several numbers, such as a run's seed, the sender's number and the message's.
+// Seed combines several numbers into one seed, such as the seed of a run, the sender's number and
+// the message's number.
 func Seed(numbers ...uint64) uint64 {
 	var s uint64
 	for _, n := range numbers {
@@ -30,7 +34,7 @@ func Seed(numbers ...uint64) uint64 {
 	return s
 }
 
-// Fill writes the payload that belongs to a seed into b.
+// Fill writes the payload of a seed into b.
 func Fill(b []byte, seed uint64) {
 	for ; len(b) >= 8; b = b[8:] {
 		seed += step
@@ -39,15 +43,17 @@ func Fill(b []byte, seed uint64) {
 	last(b, seed+step, func(at int, want byte) { b[at] = want })
 }
 
-// Written is a payload of n bytes to measure with, each of them written. Memory that has not been written is one page of zeros over and over,
-// which never leaves the nearest cache.
+// Written returns a payload of n bytes for measurements. All of its memory has been written.
+// Memory that has not been written is a single page of zeros, mapped many times, which never
+// leaves the nearest cache.
 func Written(n int) []byte {
 	b := make([]byte, n)
 	Fill(b, 0)
 	return b
 }
 
-// Check says where b differs from the payload that belongs to a seed, if it does.
+// Check returns an error that says where b differs from the payload of a seed. It returns nil if
+// b does not differ.
 func Check(b []byte, seed uint64) error {
 	for at := 0; ; at += 8 {
 		seed += step
@@ -65,7 +71,7 @@ func Check(b []byte, seed uint64) error {
 	}
 }
 
-// last visits the bytes of one word, of which b may have only the first few.
+// last visits the bytes of one word, of which b may hold only the first few.
 func last(b []byte, state uint64, visit func(at int, want byte)) {
 	var word [8]byte
 	binary.LittleEndian.PutUint64(word[:], mix(state))

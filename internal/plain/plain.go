@@ -3,8 +3,8 @@ package plain
 
 import "reflect"
 
-// Is reports whether a type has a fixed size and no pointers. A uintptr is not plain, because it has
-// no meaning in another process.
+// Is reports whether a type has a fixed size and no pointers. A uintptr is not plain, because it
+// has no meaning in another process.
 func Is(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,

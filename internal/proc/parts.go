@@ -209,8 +209,8 @@ func (g *Group) AllGatherParts(ctx context.Context, part []byte, all [][]byte) e
 	return nil
 }
 
-// ScatterParts copies to each member the part of its rank in all of the member with rank root. It
-// ignores all at the other members.
+// ScatterParts copies to each member the part of its rank in all of the member with rank root. At
+// the other members, all is ignored.
 func (g *Group) ScatterParts(ctx context.Context, root int, all [][]byte, part []byte) error {
 	const op = "scatter"
 	if err := g.begin(ctx, op); err != nil {

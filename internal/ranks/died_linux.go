@@ -96,9 +96,10 @@ func (s *Set) note() {
 	_, _ = unix.Close(s.obituary.epoll), unix.Close(s.obituary.quit)
 }
 
-// hurry makes the kernel run this goroutine's thread soon after it wakes, so that the times of death
-// are right on a busy host: a thread with a short slice goes first. No thread of the keeper has the
-// short slice later, because the thread ends with its goroutine. Linux before 6.12 ignores it.
+// hurry makes the kernel run this goroutine's thread soon after it wakes, so that the times of
+// death are right on a busy host: a thread with a short slice goes first. No thread of the keeper
+// has the short slice later, because the thread ends with its goroutine. Linux before 6.12 ignores
+// it.
 func hurry() {
 	runtime.LockOSThread()
 	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Runtime: uint64(100 * time.Microsecond)}, 0)

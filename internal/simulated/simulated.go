@@ -1,5 +1,6 @@
-// Package simulated reaches inside package sim, for Weft's own tests and sweeps: to the engines and process halves of a fabric, to its frames, and
-// to defects that it is to have. What users of sim see has none of that. Package sim fills in the functions here; fabrics, processes and
+// Package simulated reaches inside package sim, for Weft's own tests and sweeps: to the engines and
+// process halves of a fabric, to its frames, and to defects that it is to have. What users of sim
+// see has none of that. Package sim fills in the functions here; fabrics, processes and
 // configurations are sim's, which this package cannot name.
 package simulated
 
@@ -60,7 +61,8 @@ var (
 	// Turn gives the NIC of a host a turn soon, as must be after its Engine has been called.
 	Turn func(fabric any, host int)
 
-	// Inject puts a frame on the wire as if a host had sent it now: one of an earlier session, or a forged one.
+	// Inject puts a frame on the wire as if a host had sent it now: one of an earlier session, or a
+	// forged one.
 	Inject func(fabric any, from, to int, frame []byte)
 
 	// UsesOf says how often the NICs of a fabric have used what its links can do besides.
@@ -75,6 +77,7 @@ var (
 	// VNI is a process's interface to its NIC and the memory that both write.
 	VNI func(process any) (seg *vni.Segment, rw []byte)
 
-	// Ring makes the NIC look at a process's commands, as must be after some have been posted through VNI.
+	// Ring makes the NIC look at a process's commands, as must be after some have been posted
+	// through VNI.
 	Ring func(process any)
 )

@@ -28,8 +28,8 @@ var (
 	bus    uintptr
 )
 
-// Guard has zeros take the place of mem at the first access to a part of it that is not there, or that may not be written. mem is whole pages, and
-// must not be unmapped before Release.
+// Guard has zeros take the place of mem at the first access to a part of it that is not there, or
+// that may not be written. mem is whole pages, and must not be unmapped before Release.
 func Guard(mem []byte) (*Memory, error) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -73,7 +73,8 @@ type action struct {
 	mask     uint64
 }
 
-// install puts the handler before Go's, with the stack, the mask and the way back that Go has asked for. With mu.
+// install puts the handler before Go's, with the stack, the mask and the way back that Go has asked
+// for. With mu.
 func install() error {
 	for _, s := range []struct {
 		signal unix.Signal

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Run calls f(ctx, 0) … f(ctx, n-1) at the same time and returns when all have returned, with the first error that any
-// of them returned. That error cancels the context of the others.
+// Run calls f(ctx, 0) … f(ctx, n-1) at the same time and returns when all have returned, with the
+// first error that any of them returned. That error cancels the context of the others.
 func Run(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

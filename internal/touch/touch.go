@@ -1,5 +1,6 @@
-// Package touch finds out whether memory is there. A mapping that a program made itself may be gone, or may not be written, and a load or store
-// there would end the program; here it ends in an answer.
+// Package touch finds out whether memory is there. A mapping that a program made itself may be
+// gone, or may not be written, and a load or store there would end the program; here it ends in an
+// answer.
 package touch
 
 import (
@@ -13,8 +14,8 @@ var page = uintptr(os.Getpagesize())
 // word is what is loaded, or stored as it was, in each page. No page ends within one.
 const word = unsafe.Sizeof(uint32(0))
 
-// All looks at each page of b, by a load, or by a store that changes nothing if it is to be written. ok is false if one of them cannot be, and addr
-// is in the first such.
+// All looks at each page of b, by a load, or by a store that changes nothing if it is to be
+// written. ok is false if one of them cannot be, and addr is in the first such.
 func All(b []byte, written bool) (addr uintptr, ok bool) {
 	if len(b) == 0 {
 		return 0, true

@@ -2,7 +2,8 @@
 
 package touch
 
-// load loads a word. It is assembly, as store is: package atomic does both in the race detector's C code under that, where a fault ends the program.
+// load loads a word. It is assembly, as store is: package atomic does both in the race detector's C
+// code under that, where a fault ends the program.
 //
 //go:noescape
 func load(w *uint32)

@@ -1,4 +1,5 @@
-// Package version tells which Weft this is: for the command line, for logs, and for a daemon that is asked.
+// Package version tells which Weft this is: for the command line, for logs, and for a daemon that
+// is asked.
 package version
 
 import (
@@ -11,10 +12,12 @@ import (
 // Release is the release that this source is, or becomes.
 const Release = "0.1.0-dev"
 
-// unknown is the commit of a program that was built outside of a checkout, such as by go run or as a dependency.
+// unknown is the commit of a program that was built outside of a checkout, such as by go run or as
+// a dependency.
 const unknown = "unknown"
 
-// Commit is the commit that the program was built from, "+changes" behind it if there were some, or "unknown".
+// Commit is the commit that the program was built from, "+changes" behind it if there were some, or
+// "unknown".
 func Commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -39,8 +42,8 @@ func commit(info *debug.BuildInfo) string {
 	return revision[:min(len(revision), 12)] + changed
 }
 
-// fromModule takes the commit out of the version of a module that the go command has downloaded without a release:
-// v0.0.0-20260102150405-abcdef123456.
+// fromModule takes the commit out of the version of a module that the go command has downloaded
+// without a release: v0.0.0-20260102150405-abcdef123456.
 func fromModule(v string) string {
 	parts := strings.Split(v, "-")
 	if last := parts[len(parts)-1]; len(parts) >= 3 && len(last) == 12 {

@@ -27,7 +27,8 @@ type done struct {
 	order   []jobKey // oldest first
 }
 
-// Serve does the jobs of all queues, one after the other, until its process ends or ctx does. do is called once for each job.
+// Serve does the jobs of all queues, one after the other, until its process ends or ctx does. do is
+// called once for each job.
 func Serve(ctx context.Context, p *weft.Process, do func(of weft.Name, job []byte) []byte) error {
 	o, err := p.Port(Port)
 	if err != nil {
@@ -58,7 +59,8 @@ func Serve(ctx context.Context, p *weft.Process, do func(of weft.Name, job []byt
 	}
 }
 
-// gone reports whether an answer failed because its asker does not wait any more: it asks again, if it lives.
+// gone reports whether an answer failed because its asker does not wait any more: it asks again, if
+// it lives.
 func gone(err error) bool {
 	return again(err) && !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, weft.ErrCancelled)
 }

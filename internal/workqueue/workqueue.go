@@ -1,11 +1,13 @@
-// Package workqueue is a library on *weft.Process, as others may write one: a queue of jobs, and workers that do them. It lives on a port of
-// the application's process, and asks the process for time, goroutines and events, so it runs on every kind of process as it is.
+// Package workqueue is a library on *weft.Process, as others may write one: a queue of jobs, and
+// workers that do them. It lives on a port of the application's process, and asks the process for
+// time, goroutines and events, so it runs on every kind of process as it is.
 //
 //	Queue.Do ──► a worker that is not known to be down ──Call──► Serve: the job's function, once for each id
 //	    ▲                │ no answer in time, or it has gone
 //	    └── after a pause, the next ◄──┘
 //
-// A job is done at least once. A worker that is asked again for a job that it has done answers what it answered before.
+// A job is done at least once. A worker that is asked again for a job that it has done answers what
+// it answered before.
 package workqueue
 
 import (

@@ -5,8 +5,8 @@
 //	issued    its certificates, one a line, the oldest first
 //	revoked   its newest revocation list
 //
-// Only ca.key is needed to sign: serial numbers are drawn, and a list's number is the time if the
-// last list is lost.
+// Only ca.key is needed to sign. Serial numbers are random. If the last list is lost, the number
+// of the next list is the time.
 package authority
 
 import (
@@ -25,18 +25,18 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// keepRevoked is for how long a certificate stays in revocation lists after its end, in seconds:
-// clocks differ.
+// keepRevoked is the time for which a certificate stays in revocation lists after its end, in
+// seconds. It allows for differences between clocks.
 const keepRevoked = 30 * 24 * 60 * 60
 
-// Authority is an authority that this process uses alone until Close.
+// Authority is a certificate authority. Only this process can use it, until Close.
 type Authority struct {
 	dir  string
 	key  trust.CAKey
 	lock *os.File
 }
 
-// Create makes an authority with a new key in dir. It refuses a directory that has one.
+// Create creates an authority with a new key in dir. It refuses a directory that already has one.
 func Create(dir string) (*Authority, error) {
 	k, err := trust.NewCAKey(rand.Reader)
 	if err != nil {
@@ -82,7 +82,7 @@ func keyFile(dir string) string      { return filepath.Join(dir, "ca.key") }
 func (a *Authority) issued() string  { return filepath.Join(a.dir, "issued") }
 func (a *Authority) revoked() string { return filepath.Join(a.dir, "revoked") }
 
-// Sign draws c's serial number, signs c and writes it down.
+// Sign draws c's serial number, signs c and records it.
 func (a *Authority) Sign(c *trust.Certificate) error {
 	var b [8]byte
 	if _, err := rand.Read(b[:]); err != nil {
@@ -124,7 +124,7 @@ func (a *Authority) Issued() (all []*trust.Certificate, err error) {
 	return all, nil
 }
 
-// List returns the newest revocation list, or nil if nothing was ever revoked.
+// List returns the newest revocation list, or nil if no certificate was ever revoked.
 func (a *Authority) List() (*trust.RevocationList, error) {
 	b, err := os.ReadFile(a.revoked())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -143,9 +143,9 @@ func (a *Authority) List() (*trust.RevocationList, error) {
 	return l, nil
 }
 
-// Revoke signs the next revocation list, with the certificates of these serial numbers and of these
-// static keys besides those of the last list. A certificate that ended 30 days ago is dropped.
-// wallSeconds is the time in Unix seconds.
+// Revoke signs the next revocation list. The list adds the certificates with these serial numbers
+// and these static keys to those of the last list. A certificate that ended 30 days ago is
+// dropped. wallSeconds is the time in Unix seconds.
 func (a *Authority) Revoke(serials []uint64, keys []trust.PublicKey, wallSeconds int64) (*trust.RevocationList, error) {
 	last, err := a.List()
 	if err != nil {

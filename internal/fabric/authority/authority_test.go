@@ -28,7 +28,7 @@ func create(t *testing.T) (*authority.Authority, string) {
 	return a, dir
 }
 
-// sign signs a certificate of a NIC whose key is of the seed, for one day.
+// sign signs a certificate, valid for one day, for a NIC whose key comes from the seed.
 func sign(t *testing.T, a *authority.Authority, seed uint64) *trust.Certificate {
 	t.Helper()
 	k, err := trust.NewPrivateKey(secret.Seeded(seed).Reader(secret.StaticKey))
@@ -88,7 +88,7 @@ func TestWhatIsSignedIsWrittenDown(t *testing.T) {
 func TestEachRevocationListHoldsTheLastAndDropsWhatEndedLongAgo(t *testing.T) {
 	a, dir := create(t)
 	one, two := sign(t, a, 1), sign(t, a, 2)
-	const unknown = 77 // of a certificate that was signed elsewhere
+	const unknown = 77 // serial number of a certificate that was signed elsewhere
 	for _, step := range []struct {
 		what    string
 		serials []uint64

@@ -1,5 +1,5 @@
-// Package fabrictest gives the tests of a package a fabric key of their own, so that they neither
-// read nor make that of the user who runs them. Processes that they start have it too.
+// Package fabrictest gives the tests of a package their own fabric key, so that they neither read
+// nor create the key of the user. Child processes of the tests use the same key.
 package fabrictest
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/weftnet/weft/internal/fabric"
 )
 
-// Run runs the tests of a package with a fabric key that is gone afterwards, and returns the exit
-// status. A process that has one from its parent keeps it.
+// Run runs the tests of a package with a temporary fabric key, and returns the exit status. A
+// process that has inherited such a key keeps it.
 func Run(m *testing.M) int {
 	if os.Getenv(fabric.FileVariable) != "" {
 		return m.Run()

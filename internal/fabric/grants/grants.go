@@ -1,10 +1,11 @@
 // Package grants edits the table of grants in a daemon's configuration, and leaves all other text
-// as it is:
+// unchanged:
 //
 //	[grants]
 //	"0:0:0:96:221:127:255:140" = ["observe", "run=alice,bob"]
 //
-// It checks each edit: decoded, the new text differs from the old one in the edited grant only.
+// It checks each edit: after decoding, the new text differs from the old one only in the edited
+// grant.
 package grants
 
 import (
@@ -38,15 +39,15 @@ func value(roles trust.Roles) string {
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
-// place is where a grant stands in a text.
+// place describes where a grant is in a text.
 type place struct {
 	header   int // offset of the line after [grants]; -1 without the table
 	from, to int // the key and its value; from is -1 without the grant
 	value    int // offset of the value
 }
 
-// find parses text for the grant of id. The error tells the line of a mistake, or that the table is
-// an inline one.
+// find parses text for the grant of id. The error names the line of a mistake, or says that the
+// table is an inline table.
 func find(text []byte, id nicid.ID) (place, error) {
 	at := place{header: -1, from: -1}
 	var wrong *toml.DecodeError
@@ -106,7 +107,7 @@ func lineAfter(text []byte, offset int) int {
 	return len(text)
 }
 
-// Set returns text with the grant of id, in place of the one it had.
+// Set returns text with the new grant of id, which replaces any old one.
 func Set(text []byte, id nicid.ID, roles trust.Roles) ([]byte, error) {
 	at, err := find(text, id)
 	if err != nil {
@@ -154,8 +155,8 @@ func splice(text []byte, from, to int, with string) []byte {
 	return append(append(bytes.Clone(text[:from]), with...), text[to:]...)
 }
 
-// check compares what two texts mean. Their difference must be the grant of id alone, which is want
-// in the new one, and is not there if want is nil.
+// check compares the meanings of two texts. They may differ only in the grant of id. In the new
+// text the grant must be want, or absent if want is nil.
 func check(before, after []byte, id nicid.ID, want []any) error {
 	var was, is map[string]any
 	if err := toml.Unmarshal(before, &was); err != nil {

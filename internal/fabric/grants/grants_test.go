@@ -99,7 +99,7 @@ func FuzzSet(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		edited, err := grants.Set([]byte(text), id, r) // it checks its own work: it must not panic
+		edited, err := grants.Set([]byte(text), id, r) // Set checks its own result: it must not panic
 		if err != nil {
 			return
 		}
