@@ -1,7 +1,7 @@
 package docs_test
 
-// breaksOfLimits are breaks of what holds when the system refuses or ends something: servers that
-// are killed, limits of memory, calls that are not permitted.
+// breaksOfLimits are breaks of the behaviour when the system refuses or ends something: killed
+// servers, limits of memory, forbidden calls.
 var breaksOfLimits = []lineBreak{
 	{"T8", "internal/rel/session.go", "m.displace(now, s)", "", "internal/rel TestANICAtTheAddressOfAnotherOneDisplacesIt"},
 	{"T8", "internal/rel/displace.go", "e.live.addr == s.addr", "e.live.addr.Addr() != s.addr.Addr()", "internal/rel TestANICElsewhereDisplacesNoNIC"},

@@ -1,7 +1,7 @@
 package docs_test
 
-// breaksOfLinks are breaks of AF_XDP links, their resident programs and captures: what broke when
-// others used them.
+// breaksOfLinks are breaks of AF_XDP links, their resident programs and captures. Such faults
+// appeared when others used them.
 var breaksOfLinks = []lineBreak{
 	{"longer answers", "pdl/ebpf/reply.go", "asm.JNE.Imm(asm.R0, 0, labelHand),", "asm.JNE.Imm(asm.R0, 0, fits),", "internal/resident TestEachQuestionIsAnsweredOnceByTheDriverOrTheEngine"},
 	{"longer answers", "pdl/ebpf/reply.go", "asm.JGT.Reg(asm.R1, asm.R2, labelHand),", "", "pdl/ebpf TestAReplyThatThePathDoesNotCarryIsTheEngines"},

@@ -1,6 +1,6 @@
 package docs_test
 
-// breaksOfRoaming are breaks of addresses that change, and of names that have several.
+// breaksOfRoaming are breaks of addresses that change, and of names with several addresses.
 var breaksOfRoaming = []lineBreak{
 	{"roaming", "internal/link/udp/source_linux.go", "s.sources = ip.IsUnspecified() && ", "s.sources = false && ", "internal/link/udp TestAnAnswerLeavesFromTheAddressThatWasCalled"},
 	{"roaming", "internal/link/udp/source_linux.go", "if !end.from.IsValid() {", "if end != nil {", "internal/link/udp TestAnAddressThatTheHostHasLostDelaysNoFrame"},

@@ -1,7 +1,7 @@
 package docs_test
 
-// breaksOfSilent are breaks of what holds for peers that live but are silent, for the order of
-// connections, and for ends of one direction.
+// breaksOfSilent are breaks of the behaviour towards live but silent peers, of the order of
+// connections, and of the end of one direction.
 var breaksOfSilent = []lineBreak{
 	{"T3", "stream/keepalive.go", "return c.vouched && now", "return false && now", "stream TestAStreamOutlivesAPauseOfItsPeer"},
 	{"T3", "stream/keepalive.go", "c.vouched && now.Sub(c.heard) < c.cfg.patience", "c.vouched", "stream TestASilentPeerEndsAStreamUnlessItsNICVouchesForIt"},

@@ -15,15 +15,15 @@ import (
 	"testing"
 )
 
-// The maps say which code does what a design demands. That is worth something as long as a test
-// fails where the code does not do it. So beside each map stands a list of breaks: a small change
-// of one place after which the row's demand is not met, and the test that shows it. The go command
-// takes the broken source in place of the file (go test -overlay); nothing in the repository is
+// The maps say which code meets which demand of a design. That is only useful if a test fails
+// when the code does not meet it. Therefore each map has a list of breaks: a small change at one
+// place after which the demand of a row is not met, and the test that shows it. The go command
+// compiles the broken source instead of the file (go test -overlay). No file of the repository is
 // changed.
 //
-//	go test ./docs                                    the list fits the code and the maps
+//	go test ./docs                                    check the list against code and maps
 //	go test ./docs -run EachBreak -args -long         every break, some minutes
-//	go test ./docs -run EachBreak -args -tenth REV    a tenth of them, another one for each REV: what .ci/run does
+//	go test ./docs -run EachBreak -args -tenth REV    a tenth of them, by REV: .ci/run does this
 //	go test ./docs -run EachBreak/USNIC-43 -args -long
 
 var (
@@ -33,10 +33,10 @@ var (
 
 // lineBreak is a change after which a demand is not met.
 type lineBreak struct {
-	item     string // whose row it is
-	file     string // from the root
-	old, new string // old is there once
-	shown    string // the package, from the root, and the test of it that fails then
+	item     string // item of the row
+	file     string // path from the root
+	old, new string // old occurs exactly once
+	shown    string // package, from the root, and its test that then fails
 }
 
 // where splits the field shown.
@@ -45,7 +45,7 @@ func (b lineBreak) where() (pkg, test string) {
 	return pkg, test
 }
 
-// allBreaks are those of all maps, and of areas that have no map.
+// allBreaks returns the breaks of all maps, and of areas that have no map.
 func allBreaks() []lineBreak {
 	return slices.Concat(
 		breaksOfQNIX,
@@ -61,7 +61,7 @@ func allBreaks() []lineBreak {
 	)
 }
 
-// A list that is not kept up with the code would break nothing, or something else.
+// An outdated list would break nothing, or the wrong thing.
 func TestTheListOfBreaksIsNotStale(t *testing.T) {
 	for _, b := range allBreaks() {
 		if n := strings.Count(read(t, b.file), b.old); n != 1 {
@@ -77,13 +77,13 @@ func TestTheListOfBreaksIsNotStale(t *testing.T) {
 	}
 }
 
-// hasTest reports whether a package has a test of that name.
+// hasTest reports whether a package has a test with that name.
 func hasTest(t *testing.T, pkg, test string) bool {
 	t.Helper()
 	return hasIn(t, pkg, `(?m)^func `+regexp.QuoteMeta(test)+`\(`)
 }
 
-// hasIn reports whether an expression is found in the tests of a package.
+// hasIn reports whether an expression matches in the tests of a package.
 func hasIn(t *testing.T, pkg, expr string) bool {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(root, pkg, "*_test.go"))
@@ -111,7 +111,7 @@ func TestEachBreakIsShownByItsTest(t *testing.T) {
 	}
 }
 
-// tenthOf chooses a tenth by a word, so that each has its turn as words change.
+// tenthOf chooses a tenth by a word, so that each break has its turn as words change.
 func tenthOf(breaks []lineBreak, word string) []lineBreak {
 	key := func(b lineBreak) string {
 		sum := sha256.Sum256([]byte(word + b.item + b.file + b.old))
@@ -122,12 +122,14 @@ func tenthOf(breaks []lineBreak, word string) []lineBreak {
 	return chosen[:(len(chosen)+9)/10]
 }
 
-// mustBeShown runs the test on the broken source: it must be built, and fail.
+// mustBeShown runs the test on the broken source. The source must compile, and the test must
+// fail.
 func (b lineBreak) mustBeShown(t *testing.T) {
 	pkg, test := b.where()
 	args := []string{"-count=1", "-timeout=2m", "-run=^" + test + "$", "./" + pkg}
 	if hasIn(t, pkg, `"pgregory\.net/rapid"`) {
-		args = append(args, "-rapid.nofailfile") // or it would keep what fails now as an input for the code as it is
+		// Otherwise rapid would keep the failing input for the correct code.
+		args = append(args, "-rapid.nofailfile")
 	}
 	out, err := b.run(t, args...)
 	switch said := string(out); {
@@ -140,7 +142,7 @@ func (b lineBreak) mustBeShown(t *testing.T) {
 	}
 }
 
-// run is go test with the broken source in place of the file.
+// run runs go test with the broken source instead of the file.
 func (b lineBreak) run(t *testing.T, args ...string) ([]byte, error) {
 	t.Helper()
 	text := read(t, b.file)
@@ -167,7 +169,7 @@ func (b lineBreak) run(t *testing.T, args ...string) ([]byte, error) {
 	return cmd.CombinedOutput()
 }
 
-// shownBy is what a map says in the column of tests about the breaks of an item.
+// shownBy returns the text of a map's test column for the breaks of an item.
 func shownBy(breaks []lineBreak, item string) string {
 	var l []string
 	for _, b := range breaks {

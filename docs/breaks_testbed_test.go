@@ -1,6 +1,6 @@
 package docs_test
 
-// breaksOfTestbed are breaks of the hosts on which situations are made.
+// breaksOfTestbed are breaks of the hosts of the testbed.
 var breaksOfTestbed = []lineBreak{
 	{"testbed", "internal/testbed/shape.go", "h.frames[0].due.After(now)", "h.frames[0].due.After(now.Add(time.Millisecond))", "internal/testbed TestAFrameLeavesWhenItsDelayIsOverAndNotBefore"},
 	{"testbed", "internal/testbed/shape.go", "delay:     c.Delay + time.Duration(first*float64(c.Jitter)),", "delay:     c.Delay + time.Duration((first-0.5)*float64(c.Jitter)),", "internal/testbed TestJitterAddsToTheDelayAndNeverTakesFromIt"},

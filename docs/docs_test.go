@@ -1,6 +1,6 @@
-// Package docs_test holds the documents to what they describe: links lead somewhere, every package
-// and every dependency is told of, files that are named exist, and the program in README is the one
-// that is tested.
+// Package docs_test checks the documents against the repository: links have a target, every
+// package and every dependency is mentioned, named files exist, and the program in README is the
+// one that is tested.
 package docs_test
 
 import (
@@ -31,8 +31,8 @@ func read(t *testing.T, name string) string {
 	return string(b)
 }
 
-// files lists the repository's files with one of the extensions, by their paths from the root. What
-// belongs to other modules, to version control and to test data is left out.
+// files lists the repository's files with one of the extensions, by their paths from the root. It
+// leaves out other modules, version control and test data.
 func files(t *testing.T, extensions ...string) []string {
 	t.Helper()
 	var found []string
@@ -61,7 +61,7 @@ var (
 	notSlug = regexp.MustCompile(`[^\p{L}\p{N}\- _]`)
 )
 
-// anchors lists the fragments by which the headings of a document can be linked to.
+// anchors lists the fragments by which links can reach the headings of a document.
 func anchors(document string) []string {
 	var l []string
 	for _, h := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(document, ""), -1) {
@@ -138,7 +138,7 @@ func TestFilesNamedInDocumentsExist(t *testing.T) {
 	}
 }
 
-// versions has the modules that go.mod requires, with their versions.
+// versions returns the modules that go.mod requires, with their versions.
 func versions(t *testing.T) map[string]string {
 	v := make(map[string]string)
 	for _, line := range strings.Split(read(t, "go.mod"), "\n") {
@@ -151,7 +151,7 @@ func versions(t *testing.T) map[string]string {
 }
 
 func TestRationaleNamesEveryDependency(t *testing.T) {
-	table := make(map[string]bool) // module in the table -> whether something imports it
+	table := make(map[string]bool) // module in the table -> whether a package imports it
 	required := versions(t)
 	row := regexp.MustCompile(`(?m)^\| ([a-zA-Z0-9./-]+\.[a-zA-Z0-9./-]+) \|[^|]*\|[^|]*\| (v\S+),`)
 	for _, m := range row.FindAllStringSubmatch(read(t, "docs/rationale.md"), -1) {
@@ -178,7 +178,8 @@ func TestRationaleNamesEveryDependency(t *testing.T) {
 	}
 }
 
-// foreignImports has every package imported from other modules, each with a file that imports it.
+// foreignImports returns every package that is imported from other modules, each with a file that
+// imports it.
 func foreignImports(t *testing.T) map[string]string {
 	imports := make(map[string]string)
 	for _, name := range files(t, ".go") {
@@ -235,8 +236,7 @@ func TestREADMEShowsTheTestedExample(t *testing.T) {
 	}
 }
 
-// Its list of what Weft is not for once went on to say that there were no streams and no programs,
-// long after both had come.
+// The list of what Weft is not once still denied streams and programs, long after both existed.
 func TestREADMEDeniesNothingThatIsThere(t *testing.T) {
 	_, after, ok := strings.Cut(read(t, "README.md"), "\n## What Weft does not do\n")
 	list, _, ok2 := strings.Cut(after, "\n## ")
@@ -251,7 +251,7 @@ func TestREADMEDeniesNothingThatIsThere(t *testing.T) {
 	}
 }
 
-// Code, tests and documents cite decisions by number, which once led nowhere.
+// Code, tests and documents cite decisions by number. Such citations once had no target.
 func TestEachDecisionThatIsCitedIsListed(t *testing.T) {
 	_, list, ok := strings.Cut(read(t, "docs/rationale.md"), "\n## Decisions\n")
 	list, _, ok2 := strings.Cut(list, "\n## ")

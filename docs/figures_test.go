@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// recording is what bench/peers has measured and written: the part that other pages quote.
+// recording holds the part of a measurement of bench/peers that other pages quote.
 type recording struct {
 	Machine struct {
 		CPU    string
@@ -22,12 +22,12 @@ type recording struct {
 		Contestant, Ground, Measure string
 		Size                        int
 		Sealed                      bool
-		Value                       float64 // of a latency: nanoseconds
+		Value                       float64 // of a latency, in nanoseconds
 	}
 }
 
-// roundTrip returns the recorded round trip of 64 bytes over plain links, with three digits as the
-// page of the run has it.
+// roundTrip returns the recorded round trip of 64 bytes over plain links, with three digits, like
+// the page of the run.
 func (r *recording) roundTrip(t *testing.T, contestant, ground string) string {
 	t.Helper()
 	for _, row := range r.Rows {

@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// rewrite has the maps' columns of tests written anew, from the lists of breaks.
+// rewrite makes the tests write the test columns of the maps again, from the lists of breaks.
 var rewrite = flag.Bool("rewrite", false, "write the tests of each row into the maps")
 
-// A demandMap is a page that goes through the demands of a design, a row each.
+// A demandMap is a page with a row for each demand of a design.
 type demandMap struct {
-	file, mark  string // of its items: mark-1, mark-A1
-	items, open int    // numbered demands, and what the design leaves open
+	file, mark  string // mark of its items: mark-1, mark-A1
+	items, open int    // number of numbered demands, and of open points of the design
 	breaks      []lineBreak
 }
 
@@ -28,15 +28,16 @@ var demandMaps = []demandMap{
 	{"docs/panic.md", "PANIC", 47, 0, breaksOfPANIC},
 }
 
-// where finds the files that a row names and what to look for there; ident the names of the latter.
+// where finds the files that a row names, and the text to look for in them. ident finds the names
+// in that text.
 var (
 	where = regexp.MustCompile("`([a-z0-9_/]+\\.go)`(?: \\(([^)]+)\\))?")
 	ident = regexp.MustCompile("`(\\w+)`")
 )
 
-// mapRow is a row of a map: item, demand, where it is met, the tests that show it, and today's
-// reading. That of what the design leaves open has what Weft does in the third place, and the tests
-// behind it.
+// mapRow is a row of a map: item, demand, the place that meets it, the tests that show it, and
+// today's reading. A row for an open point of the design has Weft's choice in the third place,
+// and the tests after it.
 type mapRow struct {
 	line  int
 	cells []string
@@ -46,7 +47,7 @@ func (r mapRow) item() string  { return r.cells[0] }
 func (r mapRow) where() string { return r.cells[2] }
 func (r mapRow) shown() string { return r.cells[3] }
 
-// rows are those of a map.
+// rows returns the rows of a map.
 func (m demandMap) rows(text string) (rows []mapRow) {
 	for i, line := range strings.Split(text, "\n") {
 		if !strings.HasPrefix(line, "| "+m.mark+"-") {
@@ -92,8 +93,8 @@ func TestEveryDemandHasOneRow(t *testing.T) {
 	}
 }
 
-// The rows name files, and in parentheses what to look for there: a row that outlives its code is
-// worse than none.
+// The rows name files, and in parentheses the text to look for in them. A row whose code is gone
+// is worse than no row.
 func TestRowsNameCodeThatIsThere(t *testing.T) {
 	for _, m := range demandMaps {
 		found := 0
@@ -116,8 +117,8 @@ func TestRowsNameCodeThatIsThere(t *testing.T) {
 	}
 }
 
-// What shows a row is what fails when it is broken: the lists of breaks have the tests, and the
-// maps repeat them.
+// The tests of a row are those that fail when it is broken. The lists of breaks hold these tests,
+// and the maps repeat them.
 func TestRowsNameTheTestsThatShowThem(t *testing.T) {
 	for _, m := range demandMaps {
 		text := read(t, m.file)
@@ -127,7 +128,7 @@ func TestRowsNameTheTestsThatShowThem(t *testing.T) {
 			known[r.item()] = true
 			want := shownBy(m.breaks, r.item())
 			if want == "" {
-				want = "–" // what is there is a word, a structure or a choice
+				want = "–" // the item is a word, a structure or a choice
 			}
 			if r.shown() == want {
 				continue

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// holders are the names that pages give to values of the library, and the types of these. An op is
-// a weft.Op or a weft.GroupOp.
+// holders maps the names that pages give to values of the library to the types of these values.
+// An op is a weft.Op or a weft.GroupOp.
 var holders = map[string][]string{
 	"p": {"Process"}, "client": {"Process"}, "server": {"Process"}, "o": {"Port"}, "peer": {"Peer"}, "g": {"Group"},
 	"op": {"Op", "GroupOp"}, "in": {"Inbox"}, "w": {"Watcher"}, "region": {"Region"}, "m": {"Message"}, "nic": {"NIC"},

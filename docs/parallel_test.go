@@ -79,9 +79,10 @@ func TestThePageOfParallelProgramsNamesWhatExists(t *testing.T) {
 	for _, m := range regexp.MustCompile(`\bparallel\.([A-Z]\w*)`).FindAllStringSubmatch(page, -1) {
 		check(m[1])
 	}
-	other := map[string]bool{"Whole": true, "PATH": true} // a field of Axis, and a variable of the shell
+	// Whole is a field of Axis, and PATH a variable of the shell.
+	other := map[string]bool{"Whole": true, "PATH": true}
 	for _, line := range strings.Split(page, "\n") {
-		if strings.HasPrefix(line, "| `") { // the words of others are in the first column
+		if strings.HasPrefix(line, "| `") { // the first column has the words of other systems
 			_, line, _ = strings.Cut(line[1:], "|")
 		}
 		for _, m := range regexp.MustCompile("`([A-Z]\\w*(?:\\.[A-Z]\\w*)?)`").FindAllStringSubmatch(line, -1) {

@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/pdl"
 )
 
-// The reference of the language leaves none of its words out.
+// The reference of the language must contain all of its words.
 func TestReferenceOfPDLNamesAllItsWords(t *testing.T) {
 	text, grammar := read(t, "docs/pdl.md"), read(t, "pdl/grammar.txt")
 	words := regexp.MustCompile(`"([^"]+)"`).FindAllStringSubmatch(regexp.MustCompile(`(?m)^#.*$`).ReplaceAllString(grammar, ""), -1)
@@ -22,7 +22,8 @@ func TestReferenceOfPDLNamesAllItsWords(t *testing.T) {
 	}
 }
 
-// The error that the reference shows is the one that its first program has with a slip in it.
+// The reference shows an error. It must be the error of the reference's first program with one
+// mistake.
 func TestReferenceOfPDLShowsTheErrorThatItsProgramHas(t *testing.T) {
 	text := read(t, "docs/pdl.md")
 	first := regexp.MustCompile("(?s)```\n(PROGRAM counter:.*?)```").FindStringSubmatch(text)

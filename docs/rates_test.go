@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// ratesRun is what bench/peers has recorded of messages beside TCP by the rate of the cable.
+// ratesRun is a measurement of bench/peers: messages next to TCP, by the rate of the cable.
 type ratesRun struct {
 	Machine struct {
 		CPU          string
@@ -40,7 +40,7 @@ const (
 	ratesEnd   = "<!-- /rates -->\n"
 )
 
-// table writes the run as the page has it.
+// table formats the run like the page.
 func (r *ratesRun) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "`%s`, on %s with %d cores (virtual, Linux %s), commit %s, %s. Before the run the load of the machine was %.1f, and during it others took %.1f processors.\n\n",
@@ -54,7 +54,7 @@ func (r *ratesRun) table() string {
 	return b.String()
 }
 
-// timeText writes nanoseconds with three digits.
+// timeText formats nanoseconds with three digits.
 func timeText(ns int64) string {
 	us := float64(ns) / 1e3
 	switch {
@@ -72,7 +72,7 @@ func timeText(ns int64) string {
 	return fmt.Sprintf("%.0f ms", us/1e3)
 }
 
-// The table of docs/netstar.md is that of the recorded run: nobody has written it by hand.
+// The table of docs/netstar.md must be that of the recorded run, and not be written by hand.
 func TestTheTableOfRatesIsThatOfTheRecordedRun(t *testing.T) {
 	const page = "docs/netstar.md"
 	r := new(ratesRun)
@@ -96,8 +96,7 @@ func TestTheTableOfRatesIsThatOfTheRecordedRun(t *testing.T) {
 	}
 }
 
-// A run that lacks a rate of the paper, or in which the cable carries more than it can, shows
-// nothing.
+// A run shows nothing if it lacks a rate of the paper, or if its cable carries more than it can.
 func TestTheRecordedRunHasTheRatesOfThePaper(t *testing.T) { // NETSTAR-7, NETSTAR-30
 	r := new(ratesRun)
 	if err := json.Unmarshal([]byte(read(t, "docs/performance/rates.json")), r); err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/weftnet/weft/internal/cgroup"
 )
 
-// Memory checks whether the host and the cgroups of this process have n bytes more, and fails with
-// a *MemoryError if they have not. What the system does not tell is taken to suffice. Memory is not
-// reserved: Commit takes it.
+// Memory checks whether the host and the cgroups of this process have n more bytes. If they do
+// not, it fails with a *MemoryError. If the system does not tell a figure, Memory assumes that it
+// suffices. Memory is not reserved: Commit takes it.
 func Memory(n int64) error {
 	if room, limited, err := cgroup.MemoryRoom(); err == nil && limited && n > room.LeftBytes {
 		return &MemoryError{WantBytes: n, LeftBytes: room.LeftBytes, Limit: cgroupText(room), Cure: cureCgroup}
@@ -24,16 +24,17 @@ func Memory(n int64) error {
 	return nil
 }
 
-// Commit takes the memory of a mapping now if a cgroup limits it: what is promised is charged to
-// the cgroup then, and a second promise of the same memory is refused by Memory. Without a limit
-// Commit does nothing, and the memory comes as it is used.
+// Commit takes the memory of a mapping now if a cgroup limits the memory. The promised memory is
+// then charged to the cgroup, so Memory refuses a second promise of the same memory. Without a
+// limit, Commit does nothing, and the memory is taken when it is used.
 func Commit(mem []byte) error {
 	if _, limited, err := cgroup.MemoryRoom(); err != nil || !limited || len(mem) == 0 {
 		return nil
 	}
 	err := unix.Madvise(mem, unix.MADV_POPULATE_WRITE)
 	switch {
-	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.EPERM), errors.Is(err, unix.ENOSYS): // Linux before 5.14, or a filter
+	// This is Linux before 5.14, or a filter.
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.EPERM), errors.Is(err, unix.ENOSYS):
 		for at := 0; at < len(mem); at += os.Getpagesize() {
 			mem[at] = 0
 		}
@@ -44,8 +45,8 @@ func Commit(mem []byte) error {
 	return nil
 }
 
-// addressSpace returns how much address space RLIMIT_AS leaves to this process, and the limit. It
-// reports false if there is none.
+// addressSpace returns the address space that RLIMIT_AS leaves to this process, and the limit. It
+// reports false if there is no limit.
 func addressSpace() (left, limit int64, ok bool) {
 	var l unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_AS, &l) != nil || l.Cur > 1<<62 {
@@ -72,8 +73,8 @@ func available() (n int64, ok bool) {
 	return kib << 10, ok && err == nil
 }
 
-// Limit returns the tightest limit of the memory of this process that a cgroup sets, and its name.
-// It reports false if there is none.
+// Limit returns the tightest limit that a cgroup sets on the memory of this process, and its
+// name. It reports false if there is no limit.
 func Limit() (bytes int64, name string, limited bool) {
 	room, limited, err := cgroup.MemoryRoom()
 	if err != nil || !limited {

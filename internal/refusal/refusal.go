@@ -1,21 +1,21 @@
-// Package refusal says in words what the system has refused: the call, the limit that holds, and
-// what cures it. It also checks before use whether memory can be had, because a system that
-// promises too much ends the program at a later access.
+// Package refusal describes what the system has refused: the call, the limit, and the cure. It
+// also checks before use whether memory is available, because a system that promises too much
+// ends the program at a later access.
 //
 //	a call fails ──► Of: call, error, limit, cure
-//	memory is to be promised ──► Memory: the address space, the cgroups, the host ──► Commit: take it now
+//	memory will be promised ──► Memory: the address space, the cgroups, the host ──► Commit: take it now
 package refusal
 
 import (
 	"fmt"
 )
 
-// Refusal is an error of a system call, with its reason as far as the system tells it.
+// Refusal is the error of a system call, with its reason as far as the system tells it.
 type Refusal struct {
 	Call  string // such as "memfd_create"
-	Err   error  // of the call
-	Limit string // that holds, with its value; empty: none is known
-	Cure  string // what to do about it; empty: nothing is known
+	Err   error  // error of the call
+	Limit string // the limit with its value; empty: unknown
+	Cure  string // what to do about it; empty: unknown
 }
 
 // Error implements error.
@@ -33,11 +33,11 @@ func (r *Refusal) Error() string {
 // Unwrap returns the error of the call.
 func (r *Refusal) Unwrap() error { return r.Err }
 
-// MemoryError says that memory would be promised that is not there.
+// MemoryError says that the memory for a promise is not available.
 type MemoryError struct {
-	WantBytes int64  // that were to be promised
-	LeftBytes int64  // that there are
-	Limit     string // that leaves so few, such as "the cgroup limit 100 MiB (FILE)"
+	WantBytes int64  // bytes of the promise
+	LeftBytes int64  // bytes that are available
+	Limit     string // the limit, such as "the cgroup limit 100 MiB (FILE)"
 	Cure      string
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft/internal/refusal/refusaltest"
 )
 
-// names checks that an error names what it must: limit, call, and cure.
+// names checks that an error names the limit, the call and the cure.
 func names(t *testing.T, what, said string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
@@ -89,7 +89,7 @@ func TestMemoryThatACgroupHasNotIsRefusedWithTheFigure(t *testing.T) {
 	names(t, "256 MiB of 100", said, "268435456 bytes of memory; the cgroup limit 100 MiB (/", "available; raise the limit of the container")
 }
 
-// Two promises of the same memory are not kept.
+// The same memory must not be promised twice.
 func TestMemoryThatIsCommittedIsNotPromisedAgain(t *testing.T) {
 	said := refusaltest.RunLimited(t, "twice", 100<<20, func() string {
 		mem, err := unix.Mmap(-1, 0, 50<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)

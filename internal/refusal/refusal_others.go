@@ -2,7 +2,7 @@
 
 package refusal
 
-// Of says which call the system has refused.
+// Of returns an error that names the refused call.
 func Of(call string, _ int64, err error) error {
 	if err == nil {
 		return nil
@@ -10,7 +10,7 @@ func Of(call string, _ int64, err error) error {
 	return &Refusal{Call: call, Err: err}
 }
 
-// Memory checks nothing: only Linux tells what is there.
+// Memory checks nothing: only Linux tells how much memory is available.
 func Memory(int64) error { return nil }
 
 // Commit does nothing.

@@ -9,8 +9,8 @@ import (
 	"github.com/weftnet/weft/internal/cgroup"
 )
 
-// Of says why the system has refused a call. bytes is how much memory or file the call wanted; 0 if
-// it wanted none. An error that needs no more words is only prefixed by the call.
+// Of returns an error that describes a refused call. bytes is the amount of memory or file that
+// the call wanted, or 0. If no more words are needed, Of only adds the call before the error.
 func Of(call string, bytes int64, err error) error {
 	if err == nil {
 		return nil
@@ -33,7 +33,7 @@ func Of(call string, bytes int64, err error) error {
 	return r
 }
 
-// notPermitted says what forbids a call to a program.
+// notPermitted returns what forbids a call to a program.
 func notPermitted(call string) (limit, cure string) {
 	switch call {
 	case "mount", "umount":
@@ -47,7 +47,7 @@ func notPermitted(call string) (limit, cure string) {
 		fmt.Sprintf("allow %s in the seccomp profile of the container or service", call)
 }
 
-// fileSize says what limits the length of files.
+// fileSize returns what limits the length of files.
 func fileSize(bytes int64) (limit, cure string) {
 	var l unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_FSIZE, &l) == nil && l.Cur != unix.RLIM_INFINITY && uint64(bytes) > l.Cur {
@@ -57,7 +57,7 @@ func fileSize(bytes int64) (limit, cure string) {
 	return fmt.Sprintf("%d bytes are more than the filesystem allows for a file", bytes), "want less, or use another filesystem"
 }
 
-// noMemory says which limit of memory a call has met.
+// noMemory returns the limit of memory that a call has reached.
 func noMemory(bytes int64) (limit, cure string) {
 	if left, l, ok := addressSpace(); ok && bytes > left {
 		return fmt.Sprintf("%d bytes are wanted, and the limit of the address space (RLIMIT_AS), %d bytes, leaves %d", bytes, l, left), cureAddressSpace
@@ -69,7 +69,7 @@ func noMemory(bytes int64) (limit, cure string) {
 		"free memory, or raise these settings"
 }
 
-// The cures of what limits memory.
+// The cures for limits of memory.
 const (
 	cureAddressSpace = "raise it with ulimit -v or prlimit --as, or LimitAS= of the service"
 	cureCgroup       = "raise the limit of the container, service or job, or want less"

@@ -1,5 +1,5 @@
-// Package secure makes, of keys and what a configuration says of other NICs, what an engine needs
-// for sealed links. The library and the daemon use it alike.
+// Package secure prepares an engine for sealed links, from keys and the configuration of other
+// NICs. The library and the daemon both use it.
 package secure
 
 import (
@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// Options are what a sealed link is made of.
+// Options holds the inputs of a sealed link.
 type Options struct {
-	ID            nicid.ID         // 0: that of Key
+	ID            nicid.ID         // 0: the id of Key
 	Key           trust.PrivateKey // static
 	Fabric        []trust.FabricKey
 	Certificate   []byte // encoded; nil without one
@@ -29,9 +29,9 @@ type Options struct {
 	Policy trust.PolicyConfig // ID, Key and User are filled in
 }
 
-// Apply seals the links of an engine's configuration and sets its id. cfg.Link is set: a capture
-// among the links is told the keys if it was made to hold them. The error says what is wrong with
-// the id or the certificate, and how to cure it.
+// Apply seals the links of an engine's configuration and sets its id. cfg.Link must be set. If a
+// capture among the links is configured to hold keys, Apply gives it the keys. The error names
+// the fault of the id or the certificate, and its cure.
 func Apply(cfg *nic.Config, o Options) error {
 	p := o.Policy
 	p.Key = o.Key.Public()
@@ -45,7 +45,8 @@ func Apply(cfg *nic.Config, o Options) error {
 	if err != nil {
 		return err
 	}
-	cfg.WallSeconds = func(clock.Time) int64 { return time.Now().Unix() } // also after it was corrected
+	// The time is read at each call, so it follows corrections of the clock.
+	cfg.WallSeconds = func(clock.Time) int64 { return time.Now().Unix() }
 	if _, err := policy.CheckOwn(o.Certificate, time.Now().Unix()); err != nil {
 		return fmt.Errorf("this NIC would be refused by others: %w", err)
 	}
@@ -59,7 +60,8 @@ func Apply(cfg *nic.Config, o Options) error {
 	return nil
 }
 
-// KeyRecorder is a link that records frames, and their keys if it was told to: see capture.Driver.
+// KeyRecorder is a link that records frames, and also their keys if it is configured so: see
+// capture.Driver.
 type KeyRecorder interface{ Keys() func(seal.KeyLog) }
 
 // fastAES reports whether the processor has instructions for AES-GCM.
@@ -68,9 +70,9 @@ func fastAES() bool {
 		cpu.S390X.HasAES && cpu.S390X.HasAESGCM
 }
 
-// UserName returns the name of a local user as roles name users: trust.Root for uid 0 alone. A user
-// without a name, or whose name roles cannot list or could be taken for another user's number, has
-// the number for a name.
+// UserName returns the name of a local user in the form in which roles name users. Only uid 0 is
+// trust.Root. The number replaces the name in three cases: the user has no name, roles cannot
+// list the name, or the name could be taken for another user's number.
 func UserName(uid int) string {
 	if uid == 0 {
 		return trust.Root

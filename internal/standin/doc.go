@@ -1,15 +1,16 @@
-// Package standin puts zeros in the place of memory that cannot be had, at the very access that
-// finds that out. The access is then done again, and succeeds: no function is left in the middle.
+// Package standin replaces memory that is not available with zeros, at the very access that
+// fails. The access is then repeated and succeeds, so no function is interrupted in the middle.
 //
-// A daemon works on memory of its clients. They cannot make it shorter, but huge pages, from which
-// a client has cut a hole, may be used up when the daemon comes there, and then the kernel sends
-// SIGBUS. To recover from that as from a panic would end all that the daemon was about to do, for
-// other clients too: half a segment delivered, a frame that is reserved and half written.
+// A daemon accesses memory of its clients. Clients cannot shorten it. But a client may cut a hole
+// into huge pages, and the system may have no huge page left when the daemon accesses the hole.
+// The kernel then sends SIGBUS. Recovery as from a panic would abort all current work of the
+// daemon, also for other clients: a segment would be half delivered, or a reserved frame half
+// written.
 //
-//	access ──► fault ──► handler: in memory that is guarded? ── no ──► Go's own handler
-//	  ▲                     │ yes: private zeros are mapped over all of it, and it is marked
+//	access ──► fault ──► handler: in guarded memory? ── no ──► Go's own handler
+//	  ▲                     │ yes: map private zeros over all of it, and mark it
 //	  └─────────────────────┘
 //
-// The handler is in assembly, since no Go code may run there, and makes one system call. On Linux
-// alone, with processors that Weft is tried on: elsewhere Guard does nothing.
+// The handler is in assembly, since no Go code may run there. It makes one system call. It exists
+// only on Linux, for the processors on which Weft is tested. On other systems Guard does nothing.
 package standin

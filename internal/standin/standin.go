@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Memory is memory that is guarded. The handler knows the fields by their offsets.
+// Memory is guarded memory. The handler accesses the fields by their offsets.
 type Memory struct {
 	start atomic.Uintptr
 	end   atomic.Uintptr // 0: the entry is free
@@ -20,16 +20,17 @@ type Memory struct {
 }
 
 var (
-	mu     sync.Mutex             // held by what changes the list; the handler follows it at any time
-	list   atomic.Pointer[Memory] // entries stay in it, and are used again
+	mu     sync.Mutex             // held to change the list; the handler may read it at any time
+	list   atomic.Pointer[Memory] // entries stay in it, and are reused
 	free   []*Memory
 	faults atomic.Uint32 // counted by the handler
-	segv   uintptr       // the handlers that were there
+	segv   uintptr       // the handlers that were installed before
 	bus    uintptr
 )
 
-// Guard has zeros take the place of mem at the first access to a part of it that is not there, or
-// that may not be written. mem is whole pages, and must not be unmapped before Release.
+// Guard guards mem: at the first access to a part of mem that is not available or not writable,
+// zeros replace all of mem. mem must consist of whole pages, and must not be unmapped before
+// Release.
 func Guard(mem []byte) (*Memory, error) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -51,7 +52,7 @@ func Guard(mem []byte) (*Memory, error) {
 	return m, nil
 }
 
-// Release ends that.
+// Release ends the guarding of m.
 func (m *Memory) Release() {
 	mu.Lock()
 	defer mu.Unlock()
@@ -59,10 +60,11 @@ func (m *Memory) Release() {
 	free = append(free, m)
 }
 
-// Fault is the address of the first fault in m: zeros are there since; 0 if there was none.
+// Fault returns the address of the first fault in m, or 0 if there was none. After a fault, m
+// holds zeros.
 func (m *Memory) Fault() uintptr { return m.fault.Load() }
 
-// Faults changes with each fault in memory that is guarded.
+// Faults returns a number that changes with each fault in guarded memory.
 func Faults() uint32 { return faults.Load() }
 
 // action is the kernel's struct sigaction.
@@ -73,8 +75,8 @@ type action struct {
 	mask     uint64
 }
 
-// install puts the handler before Go's, with the stack, the mask and the way back that Go has asked
-// for. With mu.
+// install installs the handler before Go's. It uses the stack, the mask and the restorer that Go
+// has set. The caller holds mu.
 func install() error {
 	for _, s := range []struct {
 		signal unix.Signal
@@ -104,10 +106,10 @@ func sigaction(signal unix.Signal, to, old *action) error {
 	return nil
 }
 
-// handler is called by the kernel. In Go nothing but the next line names it.
+// handler is called by the kernel. In Go, only the next line names it.
 func handler()
 
 var _ = handler
 
-// handlerAddress is where it begins.
+// handlerAddress returns the address of handler.
 func handlerAddress() uintptr

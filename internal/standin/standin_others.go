@@ -2,7 +2,7 @@
 
 package standin
 
-// Memory is memory that is not guarded here: a fault in it ends the program.
+// Memory is not guarded on this system: a fault in it ends the program.
 type Memory struct{}
 
 // Guard does nothing.
@@ -11,8 +11,8 @@ func Guard([]byte) (*Memory, error) { return new(Memory), nil }
 // Release does nothing.
 func (*Memory) Release() {}
 
-// Fault is 0.
+// Fault returns 0.
 func (*Memory) Fault() uintptr { return 0 }
 
-// Faults is 0.
+// Faults returns 0.
 func Faults() uint32 { return 0 }

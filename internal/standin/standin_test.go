@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pages maps n pages that may be used as prot says, and guards them.
+// pages maps n pages with the protection prot, and guards them.
 func pages(t *testing.T, n, prot int) ([]byte, *Memory) {
 	t.Helper()
 	size := n * os.Getpagesize()
@@ -58,7 +58,7 @@ func TestAnAccessToMemoryThatIsNotThereIsDoneAgainOnZeros(t *testing.T) {
 		if m.Fault() == 0 || Faults() != before+1 {
 			t.Errorf("the fault is at %#x, and %d are counted", m.Fault(), Faults()-before)
 		}
-		mem[0], mem[4*page-1] = 1, 1 // all of it can be used
+		mem[0], mem[4*page-1] = 1, 1 // all of it is usable
 	}
 }
 

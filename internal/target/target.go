@@ -1,5 +1,5 @@
-// Package target stops the build where Weft cannot run, by one error that says so. The packages on
-// which all others rest import it.
+// Package target stops the build on systems where Weft cannot run, with a single error that says
+// so. The basic packages import it.
 //
 //	Linux, amd64 and arm64     all of it
 //	macOS, arm64 and amd64     the library with an embedded NIC over UDP or memory, the simulator, tools without a daemon

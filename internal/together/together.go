@@ -1,4 +1,4 @@
-// Package together runs several things at once that stand or fall as one.
+// Package together runs several functions concurrently that succeed or fail as one.
 //
 //	Run ─┬─► f(0) ─► nil ──────────────┐
 //	     ├─► f(1) ─► err ─► cancels ───┼─► the first error
@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// Run calls f(ctx, 0) … f(ctx, n-1) at the same time and returns when all have returned, with the
+// Run calls f(ctx, 0) … f(ctx, n-1) concurrently. It returns when all have returned, with the
 // first error that any of them returned. That error cancels the context of the others.
 func Run(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -32,7 +32,7 @@ func Run(ctx context.Context, n int, f func(ctx context.Context, i int) error) e
 	return first
 }
 
-// Both is Run for two different things.
+// Both is Run for two different functions.
 func Both(ctx context.Context, a, b func(ctx context.Context) error) error {
 	return Run(ctx, 2, func(ctx context.Context, i int) error {
 		if i == 0 {

@@ -1,6 +1,6 @@
-// Package touch finds out whether memory is there. A mapping that a program made itself may be
-// gone, or may not be written, and a load or store there would end the program; here it ends in an
-// answer.
+// Package touch checks whether memory is accessible. A program may have unmapped its own mapping,
+// or the mapping may be read-only. A load or store would then end the program; here it gives a
+// result.
 package touch
 
 import (
@@ -11,11 +11,12 @@ import (
 
 var page = uintptr(os.Getpagesize())
 
-// word is what is loaded, or stored as it was, in each page. No page ends within one.
+// word is the unit that is loaded, or stored unchanged, in each page. No word crosses the end of
+// a page.
 const word = unsafe.Sizeof(uint32(0))
 
-// All looks at each page of b, by a load, or by a store that changes nothing if it is to be
-// written. ok is false if one of them cannot be, and addr is in the first such.
+// All accesses each page of b with a load, or, if it will be written, with a store that changes
+// nothing. If a page is not accessible, ok is false, and addr lies in the first such page.
 func All(b []byte, written bool) (addr uintptr, ok bool) {
 	if len(b) == 0 {
 		return 0, true
@@ -29,7 +30,8 @@ func All(b []byte, written bool) (addr uintptr, ok bool) {
 	first := unsafe.Pointer(unsafe.SliceData(b))
 	start, end := uintptr(first), uintptr(first)+uintptr(len(b))
 	for at := start; at < end; at = at&^(page-1) + page {
-		back := at & (word - 1) // only in the page of the first byte
+		// This applies only to the page of the first byte.
+		back := at & (word - 1)
 		w := (*uint32)(unsafe.Add(first, int(at-start)-int(back)))
 		if written {
 			store(w)
@@ -40,7 +42,7 @@ func All(b []byte, written bool) (addr uintptr, ok bool) {
 	return 0, true
 }
 
-// Reach is All for those that need not know where.
+// Reach is All for callers that need no address.
 func Reach(b []byte, written bool) bool {
 	_, ok := All(b, written)
 	return ok

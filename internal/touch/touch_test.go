@@ -21,8 +21,8 @@ func mapped(t *testing.T, pages int) []byte {
 	return b
 }
 
-// Each byte of three pages is the first, and the last, of a part that is looked at: a page that
-// cannot be used is found exactly by the parts that have a byte of it.
+// The parts begin and end at each byte of three pages. A page that is not accessible must be
+// found by exactly those parts that contain a byte of it.
 func TestAPageThatCannotBeUsedIsFoundByEveryPartThatTouchesIt(t *testing.T) {
 	for _, c := range []struct {
 		name             string

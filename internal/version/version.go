@@ -1,5 +1,5 @@
-// Package version tells which Weft this is: for the command line, for logs, and for a daemon that
-// is asked.
+// Package version tells the version of Weft: for the command line, for logs, and for requests to
+// a daemon.
 package version
 
 import (
@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// Release is the release that this source is, or becomes.
+// Release is the release of this source, or the next release.
 const Release = "0.1.0-dev"
 
-// unknown is the commit of a program that was built outside of a checkout, such as by go run or as
-// a dependency.
+// unknown is the commit of a program that was built outside of a checkout, for example by go run
+// or as a dependency.
 const unknown = "unknown"
 
-// Commit is the commit that the program was built from, "+changes" behind it if there were some, or
-// "unknown".
+// Commit returns the commit from which the program was built, or "unknown". If the checkout had
+// changes, "+changes" follows.
 func Commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -42,7 +42,7 @@ func commit(info *debug.BuildInfo) string {
 	return revision[:min(len(revision), 12)] + changed
 }
 
-// fromModule takes the commit out of the version of a module that the go command has downloaded
+// fromModule extracts the commit from the version of a module that the go command has downloaded
 // without a release: v0.0.0-20260102150405-abcdef123456.
 func fromModule(v string) string {
 	parts := strings.Split(v, "-")
@@ -52,7 +52,8 @@ func fromModule(v string) string {
 	return unknown
 }
 
-// Text is version, commit, and what the program was built with and for, on one line.
+// Text returns, on one line, the version, the commit, the compiler and the platform of the
+// program.
 func Text() string {
 	return fmt.Sprintf("weft %s, commit %s, %s for %s/%s", Release, Commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -9,26 +9,26 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Most a worker takes and remembers.
+// The largest numbers that a worker accepts and remembers.
 const (
 	MaxJob     = 1 << 20
 	remembered = 1024
 )
 
-// jobKey names a job: ids are of the process that asks, in this life.
+// jobKey identifies a job: ids belong to the asking process, in this life.
 type jobKey struct {
 	of weft.Address
 	id uint64
 }
 
-// done is what a worker has answered.
+// done holds the answers of a worker.
 type done struct {
 	answers map[jobKey][]byte
 	order   []jobKey // oldest first
 }
 
-// Serve does the jobs of all queues, one after the other, until its process ends or ctx does. do is
-// called once for each job.
+// Serve does the jobs of all queues, one after the other, until its process or ctx ends. It calls
+// do once for each job.
 func Serve(ctx context.Context, p *weft.Process, do func(of weft.Name, job []byte) []byte) error {
 	o, err := p.Port(Port)
 	if err != nil {
@@ -59,13 +59,13 @@ func Serve(ctx context.Context, p *weft.Process, do func(of weft.Name, job []byt
 	}
 }
 
-// gone reports whether an answer failed because its asker does not wait any more: it asks again, if
-// it lives.
+// gone reports whether an answer failed because its asker no longer waits. If the asker lives, it
+// asks again.
 func gone(err error) bool {
 	return again(err) && !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, weft.ErrCancelled)
 }
 
-// keep remembers an answer, and forgets the oldest.
+// keep remembers an answer, and forgets the oldest one.
 func (d *done) keep(k jobKey, answer []byte) {
 	d.answers[k] = answer
 	if d.order = append(d.order, k); len(d.order) > remembered {

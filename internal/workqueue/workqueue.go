@@ -1,13 +1,13 @@
-// Package workqueue is a library on *weft.Process, as others may write one: a queue of jobs, and
-// workers that do them. It lives on a port of the application's process, and asks the process for
-// time, goroutines and events, so it runs on every kind of process as it is.
+// Package workqueue is a library on *weft.Process, such as others may write: a queue of jobs, and
+// workers that do them. It uses a port of the application's process, and takes time, goroutines
+// and events from the process. So it runs unchanged on every kind of process.
 //
 //	Queue.Do ──► a worker that is not known to be down ──Call──► Serve: the job's function, once for each id
-//	    ▲                │ no answer in time, or it has gone
+//	    ▲                │ no answer in time, or the worker has ended
 //	    └── after a pause, the next ◄──┘
 //
-// A job is done at least once. A worker that is asked again for a job that it has done answers what
-// it answered before.
+// A job is done at least once. If a worker is asked again for a job that it has done, it repeats
+// its answer.
 package workqueue
 
 import (
@@ -21,51 +21,51 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Port is where queues and workers meet.
+// Port is the port of queues and workers.
 const Port = 700
 
-// jobTag is that of jobs.
+// jobTag is the tag of jobs.
 const jobTag weft.Tag = 1
 
-// idBytes stand before a job: its id.
+// idBytes is the length of the id before a job.
 const idBytes = 8
 
-// Config is how patient a queue is. All fields must be set.
+// Config holds the times and limits of a queue. All fields must be set.
 type Config struct {
 	Workers []weft.Name
-	Attempt time.Duration // that one worker has for an answer
-	Pause   time.Duration // before a job is tried again
-	Shun    time.Duration // for which a worker is left out that has gone, or was silent
-	Answer  int           // most bytes of one
+	Attempt time.Duration // for the answer of one worker
+	Pause   time.Duration // before the next attempt of a job
+	Shun    time.Duration // time without jobs for a worker that has ended or was silent
+	Answer  int           // most bytes of an answer
 }
 
-// Queue gives jobs to workers. Any number of goroutines may use it at once.
+// Queue gives jobs to workers. Any number of goroutines may use it concurrently.
 type Queue struct {
 	cfg    Config
 	p      *weft.Process
 	port   *weft.Port
 	events *weft.Watcher
-	first  uint64 // of the ids: those of another life of the process are others
+	first  uint64 // first id; another life of the process has other ids
 
 	mu     sync.Mutex
 	jobs   uint64
 	turn   int
-	shun   []time.Time // by worker: until then
+	shun   []time.Time // by worker: end of its time without jobs
 	at     []weft.Address
 	counts Counts
 }
 
-// Counts is what a queue has met with.
+// Counts counts the events of a queue.
 type Counts struct{ Jobs, Retries, Events uint64 }
 
-// Counts returns what the queue has met with so far.
+// Counts returns the queue's counts so far.
 func (q *Queue) Counts() Counts {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.counts
 }
 
-// New makes the queue of a process. A process has one.
+// New returns the queue of a process. A process has one.
 func New(p *weft.Process, cfg Config) (*Queue, error) {
 	if len(cfg.Workers) == 0 || cfg.Attempt <= 0 || cfg.Pause <= 0 || cfg.Shun <= 0 || cfg.Answer < 0 {
 		return nil, fmt.Errorf("workqueue: %+v; expected workers, and times above 0", cfg)
@@ -80,13 +80,13 @@ func New(p *weft.Process, cfg Config) (*Queue, error) {
 	return q, nil
 }
 
-// Close ends the queue. Jobs under way must have ended.
+// Close ends the queue. All jobs must have ended.
 func (q *Queue) Close() error {
 	q.events.Close()
 	return q.port.Close()
 }
 
-// watch shuns workers that are said to have gone, until it is closed, or its process.
+// watch shuns workers that are reported as ended, until the queue or its process ends.
 func (q *Queue) watch() {
 	for {
 		e, err := q.events.Next(context.Background())
@@ -105,7 +105,7 @@ func (q *Queue) watch() {
 	}
 }
 
-// Do has a worker do a job, and returns its answer. It tries until ctx ends.
+// Do sends a job to a worker, and returns the worker's answer. It tries until ctx ends.
 func (q *Queue) Do(ctx context.Context, job []byte) (answer []byte, err error) {
 	request := make([]byte, idBytes, idBytes+len(job))
 	q.mu.Lock()
@@ -134,7 +134,7 @@ func (q *Queue) Do(ctx context.Context, job []byte) (answer []byte, err error) {
 	}
 }
 
-// again reports whether another worker may do better.
+// again reports whether another worker may succeed.
 func again(err error) bool {
 	for _, e := range []error{context.DeadlineExceeded, weft.ErrUnreachable, weft.ErrProcessGone, weft.ErrNameUnknown, weft.ErrStaleGeneration, weft.ErrQueueFull, weft.ErrNoMemory} {
 		if errors.Is(err, e) {
@@ -144,7 +144,7 @@ func again(err error) bool {
 	return false
 }
 
-// pick chooses a worker: in turn, those that are shunned last.
+// pick chooses a worker: in turn, and shunned workers last.
 func (q *Queue) pick() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

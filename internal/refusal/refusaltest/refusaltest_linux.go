@@ -18,12 +18,12 @@ import (
 	"github.com/weftnet/weft/internal/cgroup"
 )
 
-// inside is the variable that the environment of a child has.
+// inside is the name of a variable in the environment of a child.
 const inside = "WEFT_REFUSALTEST"
 
-// Run runs part in a process of its own, after refuse was called there, and returns what part
-// returns as text. The process is this test anew: Run must be called in the same order in both, and
-// name tells the calls of a test apart.
+// Run calls refuse and then part in a separate process, and returns the text that part returns.
+// The process runs the same test again. So Run must be called in the same order in both
+// processes. name distinguishes the calls of a test.
 func Run(t *testing.T, name string, refuse func() error, part func() string) string {
 	t.Helper()
 	if which := os.Getenv(inside); which != "" {
@@ -57,11 +57,11 @@ func Run(t *testing.T, name string, refuse func() error, part func() string) str
 // Inside reports whether this process was started by Run.
 func Inside() bool { return os.Getenv(inside) != "" }
 
-// cgroups is the variable that has the files by which a child enters its cgroup.
+// cgroups is the variable with the files by which a child enters its cgroup.
 const cgroups = "WEFT_REFUSALTEST_CGROUP"
 
-// Cgroup makes a cgroup whose memory is limited, and returns the files through which processes
-// enter it. The test is skipped where that is not permitted.
+// Cgroup creates a cgroup with limited memory, and returns the files by which processes enter it.
+// If that is not permitted, it skips the test.
 func Cgroup(t *testing.T, bytes int64) (procs []string) {
 	t.Helper()
 	g, err := cgroup.Make(fmt.Sprintf("weft-test-%d-%d", os.Getpid(), time.Now().UnixNano()), os.Getuid(), os.Getgid())
@@ -84,7 +84,7 @@ func Cgroup(t *testing.T, bytes int64) (procs []string) {
 	return procs
 }
 
-// RunLimited is Run in a cgroup whose memory is limited.
+// RunLimited is Run in a cgroup with limited memory.
 func RunLimited(t *testing.T, name string, bytes int64, part func() string) string {
 	t.Helper()
 	if !Inside() {
@@ -101,7 +101,8 @@ func RunLimited(t *testing.T, name string, bytes int64, part func() string) stri
 // Forbid makes system calls of every thread of this process fail with errno from now on.
 func Forbid(errno unix.Errno, calls ...uintptr) func() error {
 	return func() error {
-		filter := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}} // the number of the call
+		// The filter begins by loading the number of the call.
+		filter := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}}
 		for _, nr := range calls {
 			filter = append(filter,
 				unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: uint32(nr), Jf: 1},
@@ -109,7 +110,8 @@ func Forbid(errno unix.Errno, calls ...uintptr) func() error {
 		}
 		filter = append(filter, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW})
 		program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil { // the filter's flag gives it to the other threads
+		// The flag of the filter applies this to the other threads, too.
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 			return fmt.Errorf("no_new_privs: %w", err)
 		}
 		_, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))
@@ -120,12 +122,12 @@ func Forbid(errno unix.Errno, calls ...uintptr) func() error {
 	}
 }
 
-// Limit sets a limit of this process, as prlimit does.
+// Limit sets a limit of this process, like prlimit.
 func Limit(which int, most uint64) func() error {
 	return func() error { return unix.Setrlimit(which, &unix.Rlimit{Cur: most, Max: most}) }
 }
 
-// LeaveAddressSpace limits the address space to what is in use and some bytes more.
+// LeaveAddressSpace limits the address space to the used part plus the given number of bytes.
 func LeaveAddressSpace(more uint64) func() error {
 	return func() error {
 		text, err := os.ReadFile("/proc/self/statm")
