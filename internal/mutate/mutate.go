@@ -1,8 +1,8 @@
-// Package mutate names defects that can be switched on, one at a time, to prove that the simulator
-// would notice them.
+// Package mutate names defects that can be switched on, one at a time, to prove that the
+// simulator notices them.
 //
-// A defect is part of a Config, never global, and the zero Config has none. Each is one plausible
-// mistake at one place of the code, which asks for it by name; `weft sim --mutate NAME` must find
+// A defect is part of a Config and never global. The zero Config has none. Each is a plausible
+// mistake at one place of the code, which queries it by name. `weft sim --mutate NAME` must find
 // it within a thousand seeds.
 package mutate
 
@@ -11,159 +11,159 @@ import (
 	"strings"
 )
 
-// Defect is one named mistake. None is what is shipped.
+// Defect is one named mistake. Released software has None.
 type Defect uint8
 
 const (
 	None                  Defect = iota
-	WindowOffByOne               // rel: the receive window takes one segment too many, over the oldest
-	NoDuplicateCheck             // rel: a segment that came before is delivered again
-	OldIncarnation               // rel: frames of an earlier life of the peer are taken
-	WrongSpaceAcked              // rel: acknowledgements are counted for the other space
+	WindowOffByOne               // rel: the receive window is one segment too long, over the oldest
+	NoDuplicateCheck             // rel: a repeated segment is delivered again
+	OldIncarnation               // rel: frames of an earlier life of the peer are accepted
+	WrongSpaceAcked              // rel: acknowledgements count for the other space
 	NoRetransmit                 // rel: the hotel forgets one guest in a hundred
-	TagIgnored                   // rel: damaged frames are taken
+	TagIgnored                   // rel: damaged frames are accepted
 	EarlyAck                     // rel: a segment beyond a gap is acknowledged cumulatively
-	BlackHole                    // rel: long frames are sent on though none of them arrives any more
-	SureBelieved                 // rel: no path is thought to carry less than what a session begins with
-	PartsUnfinished              // rel: a segment is delivered when its first part has come
+	BlackHole                    // rel: long frames are still sent though none of them arrives
+	SureBelieved                 // rel: no path is believed to carry less than the first length
+	PartsUnfinished              // rel: a segment is delivered when its first part has arrived
 	OrderIgnored                 // nic: envelopes are matched as they arrive
-	GrantLeak                    // nic: a permission's bytes are not given back at the end of its message
+	GrantLeak                    // nic: a permission's bytes are kept after the end of its message
 	CreditLeak                   // nic: credit is not returned when a staged message is matched
 	LostWakeUp                   // nic: a doorbell is rung without waking the sleeper
-	HigherWins                   // names: of two claims that meet after a partition the one of the NIC with the higher id wins
-	StagingNotCharged            // nic: what waits in staging without credit is not charged to its receiver
-	GrantBeyond                  // nic: bytes are permitted whatever has been permitted already
-	HomeForgets                  // names: a name's home confirms it twice before the first claim is told
-	OtherLifeCountsOn            // names: claims of a NIC's earlier life are told from its present ones by their numbers
-	IdleUnattended               // names: a NIC that nothing depends on is not looked after
-	StaleGenerationOK            // nic: messages for an earlier process of the slot reach the present one
+	HigherWins                   // names: of two claims after a partition, the higher NIC id wins
+	StagingNotCharged            // nic: staged messages without credit are not charged
+	GrantBeyond                  // nic: bytes are permitted beyond the limit of permissions
+	HomeForgets                  // names: a home confirms a name twice, before the first is told
+	OtherLifeCountsOn            // names: claims of two lives of a NIC differ by their numbers only
+	IdleUnattended               // names: a NIC that nothing depends on is not monitored
+	StaleGenerationOK            // nic: messages for a slot's earlier process reach the new one
 	CancelLosesMessage           // nic: a cancelled receive that had matched drops its message
-	WithdrawKeepsNumber          // nic: a withdrawn message's number is not passed over
+	WithdrawKeepsNumber          // nic: the number of a withdrawn message is not skipped
 	ChunkOffByOne                // nic: the last piece of a long message is placed one byte early
-	BarrierRoundSkipped          // coll: only the first round of a barrier is waited for
+	BarrierRoundSkipped          // coll: a barrier waits only for its first round
 	ContributionLost             // coll: a reduction forgets the vector of its last child
-	OperatorWide                 // coll: a reduction of 32-bit elements leaves an odd last one as it is
+	OperatorWide                 // coll: a reduction of 32-bit elements skips an odd last one
 	SignForgotten                // coll: reductions compare unsigned elements as signed ones
-	PartLeftWaiting              // coll: a join of a part of a group goes on though a member of the whole has gone
-	LeaveNotTold                 // coll: the others do not hear that a member has gone
-	SeatsOvertake                // coll: joins and leaves are taken as they arrive
-	LateForgotten                // coll: a member that has yet to fetch a broadcast says that it has it
-	LossNotSpread                // coll: a NIC that finds a member's NIC silent keeps it to itself
-	TorusForgotten               // coll: some NICs take the binomial tree though all members have a position
-	ConsumedEarly                // nic: a descriptor is given back when its bytes are posted, before they are acknowledged
-	PermitUndescribed            // nic: bytes are permitted for which the receiver has described no place yet
-	PermitUnready                // nic: bytes are permitted that the sender's process has not described yet
-	PermitUnasked                // nic: more of a GET is permitted before it is known to have come
-	RelayMissForgotten           // nic: a receiver that a relay has not reached is not sent the message
-	RelayRenumbered              // nic: or is sent it with a new number
-	LineForgotten                // nic: a message that waits for staging is not looked at when some comes free
+	PartLeftWaiting              // coll: a join of a part goes on though the whole lost a member
+	LeaveNotTold                 // coll: the others do not learn that a member has left
+	SeatsOvertake                // coll: joins and leaves are taken in the order of arrival
+	LateForgotten                // coll: a member confirms a broadcast that it must still fetch
+	LossNotSpread                // coll: a NIC does not report that a member's NIC is silent
+	TorusForgotten               // coll: some NICs use the binomial tree though all have positions
+	ConsumedEarly                // nic: a descriptor is returned before its bytes are acknowledged
+	PermitUndescribed            // nic: bytes are permitted before the receiver describes a place
+	PermitUnready                // nic: bytes are permitted before the sender describes them
+	PermitUnasked                // nic: more of a GET is permitted before its arrival is known
+	RelayMissForgotten           // nic: a receiver that a relay missed does not get the message
+	RelayRenumbered              // nic: such a receiver gets the message with a new number
+	LineForgotten                // nic: free staging memory does not wake a waiting message
 	DriverBellLost               // nic: a driver command is executed without an answer
-	DeleteUnfinished             // nic: a process that has sends under way is deleted in name only
-	PaceForgotten                // rel: an endpoint that its pace held back once is never let go
-	RunStandsStill               // rel: what is left of a run begins where it began before its first packets arrived
-	PlacedUnseen                 // rel: a damaged frame that says what was expected is taken
-	StraightOvertakes            // nic: a message takes the straight way past commands that are not read
-	RingPassedOver               // nic: a message that has no room in a ring leaves it open for those behind
-	RingNotReturned              // nic: messages in a ring that is given up are dropped
-	RingShownEarly               // nic: a long message in a ring is shown to its process before its bytes have come
-	RingBelieved                 // nic: a process may say that it has read more of a ring than there was
-	RingReaderAsleep             // nic: what comes into a ring does not wake its reader, one time in twenty
-	RingCreditKept               // nic: credit is not given back for what goes into a ring
-	RingHoleShown                // nic: a message that is withdrawn on its way into a ring is shown to its process
-	RingLeftAside                // nic: a ring that had no room is not posted again when its process has read
-	RunMiscounted                // nic: a run that ends early says that one more message has left
-	RunBelieved                  // nic: messages of a run may have more bytes than its memory
-	StoppedDeaf                  // nic: a queue is listened to no more though a command came just then
-	StaleRestarts                // rel: a frame of a session that is over begins the present one anew
-	CommittedBelieved            // rel: a long message over a reliable link is over when its last frame is committed
-	PlainUncounted               // rel: a segment without inner header does not take its number
-	LeftBehind                   // nic: a process that leaves is forgotten before what came for it is let go of
-	RunDeaf                      // nic: a run that waits for credit is not looked at when some comes
-	RunCutShort                  // nic: the messages of a run that find no room in a ring are passed over
-	SingleUnseen                 // rel: a damaged frame is taken if it has one short message, the next
-	RoomForgotten                // rel: the first packets of a run that is parted have no room
-	TailUnbooked                 // rel: the desk is not booked anew for what is due later
-	AckUnbooked                  // rel: an acknowledgement that may wait has no timer
-	SingleUnattended             // rel: the silence of a peer that a single record went to does not count
-	MetUnspent                   // nic: a message that is met uses no credit
-	ToldAhead                    // rel: an answer acknowledges the message behind its question as well
-	MetAnyTag                    // nic: a message is met whatever its tag
-	MetCutShort                  // nic: a message is met though the buffer is too short, and nothing said of it
+	DeleteUnfinished             // nic: a process with sends in flight is deleted in name only
+	PaceForgotten                // rel: an endpoint that its pace has held back stays held back
+	RunStandsStill               // rel: the rest of a run begins at the run's old beginning
+	PlacedUnseen                 // rel: a damaged frame with the expected header is accepted
+	StraightOvertakes            // nic: a message by the straight way overtakes unread commands
+	RingPassedOver               // nic: a ring without room for a message stays open for later ones
+	RingNotReturned              // nic: messages in an abandoned ring are dropped
+	RingShownEarly               // nic: a process sees a long message in a ring before its bytes
+	RingBelieved                 // nic: a process may claim to have read more than a ring held
+	RingReaderAsleep             // nic: one ring message in twenty does not wake its reader
+	RingCreditKept               // nic: credit for messages in a ring is not given back
+	RingHoleShown                // nic: a process sees a message that was withdrawn on its way
+	RingLeftAside                // nic: a ring without room is not posted again after a read
+	RunMiscounted                // nic: a run that ends early counts one message too many
+	RunBelieved                  // nic: messages of a run may exceed its memory
+	StoppedDeaf                  // nic: a queue is no longer read though a command just arrived
+	StaleRestarts                // rel: a frame of an ended session restarts the present one
+	CommittedBelieved            // rel: a long message is over when its last frame is committed
+	PlainUncounted               // rel: a segment without inner header does not use its number
+	LeftBehind                   // nic: a leaving process is forgotten before its frames are freed
+	RunDeaf                      // nic: new credit does not wake a waiting run
+	RunCutShort                  // nic: messages of a run without room in a ring are skipped
+	SingleUnseen                 // rel: a damaged frame with the next short message is accepted
+	RoomForgotten                // rel: the first packets of a parted run have no room
+	TailUnbooked                 // rel: the desk is not booked again for later work
+	AckUnbooked                  // rel: a delayed acknowledgement has no timer
+	SingleUnattended             // rel: silence after a single record does not count
+	MetUnspent                   // nic: a met message uses no credit
+	ToldAhead                    // rel: an answer also acknowledges the message after its question
+	MetAnyTag                    // nic: a message is met with any tag
+	MetCutShort                  // nic: a met message is cut to a short buffer without an error
 	LineJumped                   // nic: credit is handed out though a message waits for staging
-	RecalledOnce                 // nic: credit that was recalled once is not recalled again
-	WaiterNotAdmitted            // nic: a send that waits for credit does not hear of it
-	RoomAwaitedInVain            // nic: many messages wait for room that cannot come
-	NamedUnreleased              // nic: what waits for its sender's name stays parked when that comes
-	EarlyLeaves                  // nic: a poll that ended early says that nothing is left to do
-	ParkedDelivered              // nic: what is parked when its sender's session ends is delivered, gaps or not
-	AcceptedParked               // nic: a message is accepted before those that were sent before it have come
-	PieceUnpermitted             // nic: pieces of a message are taken that were not permitted
-	CreditUnchecked              // nic: messages are taken on credit that their NIC does not have
-	ReturnUnchecked              // nic: more credit is taken back than was handed out
-	RefundUnchecked              // nic: a withdrawn message gives back more credit than is left
-	AnswerOfAnother              // nic: a NIC may answer what was sent to another
-	RelaySessionUnchecked        // relay: a message is taken whatever session it names, though its key is not known
-	RelayMacUnchecked            // relay: a message is taken whatever its MAC
-	RangeWraps                   // nic: the end of a range in a region is computed past 2^64
-	EndUntold                    // nic: a process that has only received is not told that the session has ended
-	LastForgotten                // coll: a member that leaves does not say what it has completed
-	WaiterForgotten              // coll: an operation that waits for transit memory is not looked at when some comes free
-	LegForgotten                 // coll: a leg stays where its peer took no more
-	AnyRound                     // coll: a barrier takes any round that it hears of for the one that it waits for
-	AckAhead                     // coll: a member says that all below it have a broadcast before they have said so
-	OtherBlamed                  // coll: an operation fails because of another member than the one that has gone
-	JoinKept                     // coll: a join that is given up keeps its seat
-	StrangerHeard                // coll: a NIC speaks for members that are not its own
-	SumIgnored                   // coll: a join completes whatever members the others have in mind
-	EndForgotten                 // names: the end of a process is not remembered if its claim has yet to come
-	EndKept                      // names: the other NICs are not told that a process has ended
-	ClaimKept                    // names: a NIC that was asked to confirm a claim is not told that it was given up
-	JudgementForgotten           // names: the judgement that a name is another's is forgotten if that claim has yet to come
-	AgeBelieved                  // names: a claim is as old as its NIC writes
-	HearsayUnbounded             // names: every NIC that a peer tells of is called, for as long as one that is up
-	AnswerUnasked                // names: the answer of a NIC that is not the home is taken
-	GatherSkipped                // names: a NIC confirms claims before it has the tables of all others
-	DatagramReplayed             // rel: a frame with a datagram does not take its packet counter
-	DatagramMixed                // rel: pieces of datagrams of one length are put together whatever their ids say
-	DatagramUnfinished           // rel: a datagram is handed over when its first piece has come
-	CounterReused                // rel: a segment that is sent again has the packet counter of the frame before
-	RegionServedOn               // nic: GETs are served on from a region that is closed
-	RegionFilledOn               // nic: PUTs go on into a region that is closed
-	RegionKeyKept                // nic: a region has the key of the one before with its id
+	RecalledOnce                 // nic: credit is recalled only once
+	WaiterNotAdmitted            // nic: a send that waits for credit does not learn of it
+	RoomAwaitedInVain            // nic: many messages wait for room that cannot become free
+	NamedUnreleased              // nic: messages stay parked when their sender's name arrives
+	EarlyLeaves                  // nic: a poll that ended early reports no remaining work
+	ParkedDelivered              // nic: parked messages are delivered after a session, despite gaps
+	AcceptedParked               // nic: a message is accepted before earlier ones have arrived
+	PieceUnpermitted             // nic: pieces of a message are accepted without permission
+	CreditUnchecked              // nic: messages are accepted on credit that their NIC lacks
+	ReturnUnchecked              // nic: more credit is taken back than was given
+	RefundUnchecked              // nic: a withdrawn message returns more credit than is left
+	AnswerOfAnother              // nic: a NIC may answer a message to another NIC
+	RelaySessionUnchecked        // relay: a message of any session is accepted, without its key
+	RelayMacUnchecked            // relay: a message with any MAC is accepted
+	RangeWraps                   // nic: the end of a range in a region wraps at 2^64
+	EndUntold                    // nic: a process that only received misses a session's end
+	LastForgotten                // coll: a leaving member does not report what it has completed
+	WaiterForgotten              // coll: free transit memory does not wake a waiting operation
+	LegForgotten                 // coll: a leg stays after its peer took no more
+	AnyRound                     // coll: a barrier accepts any round for the one that it waits for
+	AckAhead                     // coll: a member confirms a broadcast before those below it have
+	OtherBlamed                  // coll: an operation fails with the name of a wrong member
+	JoinKept                     // coll: an abandoned join keeps its seat
+	StrangerHeard                // coll: a NIC speaks for members of other NICs
+	SumIgnored                   // coll: a join completes though the others expect other members
+	EndForgotten                 // names: a process's end is forgotten if its claim comes later
+	EndKept                      // names: other NICs do not learn that a process has ended
+	ClaimKept                    // names: a confirming NIC does not learn that a claim was given up
+	JudgementForgotten           // names: a name's judgement is forgotten if the claim comes later
+	AgeBelieved                  // names: the age of a claim is what its NIC writes
+	HearsayUnbounded             // names: every reported NIC is called as long as a live one
+	AnswerUnasked                // names: the answer of a NIC that is not the home is accepted
+	GatherSkipped                // names: a NIC confirms claims before it has all other tables
+	DatagramReplayed             // rel: a frame with a datagram does not use its packet counter
+	DatagramMixed                // rel: pieces of equally long datagrams are joined with any ids
+	DatagramUnfinished           // rel: a datagram is delivered when its first piece has arrived
+	CounterReused                // rel: a retransmitted segment reuses its old packet counter
+	RegionServedOn               // nic: GETs from a closed region continue
+	RegionFilledOn               // nic: PUTs into a closed region continue
+	RegionKeyKept                // nic: a region has the key of the earlier one with its id
 	ProgramTwice                 // program: one message in sixteen is handled twice
-	ProgramRoomKept              // program: room for one message in eight is not given back
-	ProgramRoomUnchecked         // program: more is taken from a NIC than it has room for
-	ProgramUnmetered             // program: programs run on when their share of the poll is used up
-	ProgramChainForgotten        // program: messages of a NIC may follow from one another for ever
-	ProgramsOutlive              // program: programs of a NIC are known beyond its session
-	ReplaceForgets               // program: a program that replaces another begins with empty data
-	GuardOutlives                // program: a filter stays when its program has gone
-	GuardForgotten               // program: a process may be given a second guard, and the first judges nothing
-	FilterFailsOpen              // program: a filter that fails passes its message
-	DataOverlap                  // program: the data of a program begin in the last word of those before
-	SegmentUnchecked             // program: a transfer may go beyond the data of its segment
-	UndoForgotten                // program: what is in its place already is not taken back when another NIC has failed
-	UndoBlind                    // program: what has the number by now is taken back, whether it was put there or not
-	UndoStops                    // program: a program that is there again is stopped if the one in its place was
-	MAC1Unchecked                // rel: a Hello is answered whatever its mac1
-	KeyUnchecked                 // rel: a NIC is believed its id whatever key it has proved
-	PlainTaken                   // rel: a plain frame of a sealed session is taken
-	ReplayEarly                  // rel: a packet counter is taken before the tag of its frame is found good
-	RoamsUnasked                 // rel: a session moves to the address that a frame came from without a probe
-	RoamAmplifies                // rel: an unproven address is asked by a frame as long as the path's, whatever came from it
-	PhaseEarly                   // rel: the next phase of keys begins before the peer has shown that it has this one
+	ProgramRoomKept              // program: one message in eight keeps its room
+	ProgramRoomUnchecked         // program: more is accepted from a NIC than it has room for
+	ProgramUnmetered             // program: programs continue after their share of the poll
+	ProgramChainForgotten        // program: messages of a NIC may cause one another for ever
+	ProgramsOutlive              // program: programs of a NIC stay known after its session
+	ReplaceForgets               // program: a replacing program starts with empty data
+	GuardOutlives                // program: a filter stays after its program
+	GuardForgotten               // program: a second guard of a process disables the first
+	FilterFailsOpen              // program: a failing filter passes its message
+	DataOverlap                  // program: the data of a program overlap the last word before them
+	SegmentUnchecked             // program: a transfer may exceed the data of its segment
+	UndoForgotten                // program: a program stays in place after another NIC has failed
+	UndoBlind                    // program: the present holder of a number is removed by an undo
+	UndoStops                    // program: a restored program stops if its successor was stopped
+	MAC1Unchecked                // rel: a Hello with any mac1 is answered
+	KeyUnchecked                 // rel: a NIC's id is believed whatever key it has proved
+	PlainTaken                   // rel: a plain frame of a sealed session is accepted
+	ReplayEarly                  // rel: a packet counter is used before its frame's tag is verified
+	RoamsUnasked                 // rel: a session moves to the address of a frame without a probe
+	RoamAmplifies                // rel: an unproven address gets a frame of the path's full length
+	PhaseEarly                   // rel: the next phase begins before the peer has proved this one
 	RenewalHasty                 // rel: fresh keys are used before the peer is known to have them
-	CounterRestarts              // rel: packet counters begin anew with each phase of keys
-	FinishOnce                   // rel: the last message of a handshake is sent once only
-	HelloBelieved                // rel: the incarnation in a Hello is believed before its sender has proved a key
-	HelloEnds                    // rel: a Hello ends the session that is open
-	CrossedAnswered              // rel: a Hello that has crossed ours is answered whoever has the lower id
-	GivenUpOfAnother             // nic: a reply is refused if its caller's NIC has given up any call to the process
-	ShrinkForgets                // coll: a member that has shrunk a group leaves the old one before all members have joined the new one
+	CounterRestarts              // rel: packet counters restart with each phase of keys
+	FinishOnce                   // rel: the last message of a handshake is sent only once
+	HelloBelieved                // rel: a Hello's incarnation is believed before a key is proved
+	HelloEnds                    // rel: a Hello ends the open session
+	CrossedAnswered              // rel: a crossed Hello is answered whichever id is lower
+	GivenUpOfAnother             // nic: a reply is refused if its caller's NIC gave up any call
+	ShrinkForgets                // coll: a member leaves the old group before all have the new one
 	defects
 )
 
-// names are in the order of the constants, a line each.
+// names has one name per line, in the order of the constants.
 var names = [defects]string{
 	"none",
 	"window-off-by-one",
@@ -322,10 +322,10 @@ func (d Defect) String() string {
 	return fmt.Sprintf("defect-%d", uint8(d))
 }
 
-// Names lists every defect but None, in a fixed order.
+// Names returns every defect but None, in a fixed order.
 func Names() []string { return append([]string(nil), names[1:]...) }
 
-// Parse finds a defect by name.
+// Parse returns the defect with a name.
 func Parse(name string) (Defect, error) {
 	for i, n := range names {
 		if n == name {

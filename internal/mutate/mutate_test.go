@@ -64,8 +64,8 @@ func TestNamesAreTheCallersToChange(t *testing.T) {
 	}
 }
 
-// Names stand in a list of their own; a defect added in the middle of the constants alone would
-// shift them all.
+// The names are a separate list. A defect that is added only to the middle of the constants would
+// shift all names after it.
 func TestNamesAreTheConstantsInOrder(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "mutate.go", nil, 0)
 	if err != nil {
@@ -83,7 +83,7 @@ func TestNamesAreTheConstantsInOrder(t *testing.T) {
 	}
 }
 
-// dashed writes WindowOffByOne as window-off-by-one; capitals in a row are one word.
+// dashed converts WindowOffByOne to window-off-by-one. Capitals in a row count as one word.
 func dashed(name string) string {
 	var b strings.Builder
 	for i, r := range name {

@@ -9,26 +9,41 @@ const ParallelNone ParallelDefect = ""
 
 // The defects of a parallel machine.
 const (
-	ParallelUnchecked     ParallelDefect = "parallel-unchecked"      // a rank takes data of another operation
-	ParallelCheckUnsent   ParallelDefect = "parallel-check-unsent"   // a rank that sends no data does not say what it does
-	ParallelFaultUntold   ParallelDefect = "parallel-fault-untold"   // a rank that fails does not say why
-	ParallelDeathUnseen   ParallelDefect = "parallel-death-unseen"   // nothing looks for the end of a rank
-	ParallelEarlyLost     ParallelDefect = "parallel-early-lost"     // data of a later operation is dropped
-	ParallelTreeOfRanks   ParallelDefect = "parallel-tree-of-ranks"  // a rank sends one partial result for all its blocks
-	ParallelPrefixShort   ParallelDefect = "parallel-prefix-short"   // a scan forgets the rank below
-	ParallelHaloUnwaited  ParallelDefect = "parallel-halo-unwaited"  // an exchange of halos ends before the data is there
-	ParallelCornersLate   ParallelDefect = "parallel-corners-late"   // a rank sends its edges before their corners are there
-	ParallelBranchSkipped ParallelDefect = "parallel-branch-skipped" // Where skips a branch without active positions at this rank
-	ParallelSlotNewest    ParallelDefect = "parallel-slot-newest"    // Save replaces the newest checkpoint
-	ParallelSumsUnread    ParallelDefect = "parallel-sums-unread"    // Load does not compare checksums
-	ParallelLoadAlone     ParallelDefect = "parallel-load-alone"     // each rank loads the newest checkpoint that it can read
+	// a rank takes data of another operation
+	ParallelUnchecked ParallelDefect = "parallel-unchecked"
+	// a rank that sends no data does not say what it does
+	ParallelCheckUnsent ParallelDefect = "parallel-check-unsent"
+	// a rank that fails does not say why
+	ParallelFaultUntold ParallelDefect = "parallel-fault-untold"
+	// nothing looks for the end of a rank
+	ParallelDeathUnseen ParallelDefect = "parallel-death-unseen"
+	// data of a later operation is dropped
+	ParallelEarlyLost ParallelDefect = "parallel-early-lost"
+	// a rank sends one partial result for all its blocks
+	ParallelTreeOfRanks ParallelDefect = "parallel-tree-of-ranks"
+	// a scan forgets the rank below
+	ParallelPrefixShort ParallelDefect = "parallel-prefix-short"
+	// an exchange of halos ends before the data is there
+	ParallelHaloUnwaited ParallelDefect = "parallel-halo-unwaited"
+	// a rank sends its edges before their corners are there
+	ParallelCornersLate ParallelDefect = "parallel-corners-late"
+	// Where skips a branch without active positions at this rank
+	ParallelBranchSkipped ParallelDefect = "parallel-branch-skipped"
+	// Save replaces the newest checkpoint
+	ParallelSlotNewest ParallelDefect = "parallel-slot-newest"
+	// Load does not compare checksums
+	ParallelSumsUnread ParallelDefect = "parallel-sums-unread"
+	// each rank loads the newest checkpoint that it can read
+	ParallelLoadAlone ParallelDefect = "parallel-load-alone"
 )
 
-// ParallelDefects are all of them.
+// ParallelDefects returns all of them.
 func ParallelDefects() []ParallelDefect {
 	return []ParallelDefect{
-		ParallelUnchecked, ParallelCheckUnsent, ParallelFaultUntold, ParallelDeathUnseen, ParallelEarlyLost, ParallelTreeOfRanks,
-		ParallelPrefixShort, ParallelHaloUnwaited, ParallelCornersLate, ParallelBranchSkipped, ParallelSlotNewest, ParallelSumsUnread,
+		ParallelUnchecked, ParallelCheckUnsent, ParallelFaultUntold, ParallelDeathUnseen, ParallelEarlyLost,
+		ParallelTreeOfRanks,
+		ParallelPrefixShort, ParallelHaloUnwaited, ParallelCornersLate, ParallelBranchSkipped, ParallelSlotNewest,
+		ParallelSumsUnread,
 		ParallelLoadAlone,
 	}
 }
