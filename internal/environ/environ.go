@@ -100,7 +100,8 @@ func (e *environment) life(p *Place) {
 		}
 	}
 	if p.JobKey = e.getenv("WEFT_JOB_KEY"); p.JobKey != "" && len(p.JobKey) < leastKey && e.err == nil {
-		e.err = fmt.Errorf("WEFT_JOB_KEY has %d characters; expected at least %d, from a random source", len(p.JobKey), leastKey)
+		e.err = fmt.Errorf("WEFT_JOB_KEY has %d characters; expected at least %d, from a random source",
+			len(p.JobKey), leastKey)
 	}
 }
 

@@ -12,12 +12,14 @@ func (e *environment) weft() (p Place, found bool) {
 	if !e.has("WEFT_RANK") {
 		return p, false
 	}
-	p = Place{Launcher: Weft, App: e.getenv("WEFT_NAME"), Machine: e.getenv("WEFT_MACHINE"), Link: e.getenv("WEFT_LINK")}
+	p = Place{Launcher: Weft, App: e.getenv("WEFT_NAME"), Machine: e.getenv("WEFT_MACHINE"),
+		Link: e.getenv("WEFT_LINK")}
 	p.Rank, p.Size = e.ranks("WEFT_RANK", "WEFT_SIZE")
 	p.Restart = e.restart()
 	// weft run may serve PMI-1 as well. Other variables of PMI come from a launcher around weft
 	// run.
-	if e.getenv("PMI_RANK") == e.getenv("WEFT_RANK") && e.getenv("PMI_SIZE") == e.getenv("WEFT_SIZE") && e.has("PMI_FD") {
+	if e.getenv("PMI_RANK") == e.getenv("WEFT_RANK") && e.getenv("PMI_SIZE") == e.getenv("WEFT_SIZE") &&
+		e.has("PMI_FD") {
 		p.PMI.FD = e.number("PMI_FD", 3, 1<<31-1)
 	}
 	if _, err := vni.MakeName(p.App, 0); err != nil && e.err == nil {
@@ -121,7 +123,8 @@ func (e *environment) inStep(p Place) bool {
 // step returns the application of a step of srun.
 func (e *environment) step(restart int) string {
 	for _, name := range []string{"SLURM_JOB_ID", "SLURM_STEP_ID"} {
-		if n, err := strconv.ParseUint(e.getenv(name), 10, 32); err != nil || strconv.FormatUint(n, 10) != e.getenv(name) {
+		if n, err := strconv.ParseUint(e.getenv(name), 10, 32); err != nil ||
+			strconv.FormatUint(n, 10) != e.getenv(name) {
 			e.refuse(name, "a decimal number below 2^32")
 		}
 	}

@@ -33,7 +33,8 @@ func StaticKeyFile(path string) (trust.PrivateKey, error) {
 			return k, err
 		}
 		if _, err := CreateOnce(path, k.Text()); err != nil {
-			return trust.PrivateKey{}, fmt.Errorf("make a static key: %w; name a directory where user %d may write", err, os.Geteuid())
+			return trust.PrivateKey{}, fmt.Errorf("make a static key: %w; name a directory where user %d may write",
+				err, os.Geteuid())
 		}
 		text, err = ReadSecret(path, "static key")
 		if err != nil {

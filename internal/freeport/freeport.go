@@ -83,7 +83,8 @@ func Take() (int, error) {
 			return own.last, nil
 		}
 	}
-	return 0, fmt.Errorf("no free port: each from %d to %d is in use; expected no other program there", own.first+1, own.first+blockPorts-1)
+	return 0, fmt.Errorf("no free port: each from %d to %d is in use; expected no other program there", own.first+1,
+		own.first+blockPorts-1)
 }
 
 // guard takes the first block that is available.

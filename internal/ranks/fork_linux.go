@@ -83,7 +83,8 @@ func (c *Config) program() (string, error) {
 				return found, nil
 			}
 		}
-		return "", fmt.Errorf("ranks: program %q is not in PATH %q; expected an executable file there, or a path", p, path)
+		return "", fmt.Errorf("ranks: program %q is not in PATH %q; expected an executable file there, or a path", p,
+			path)
 	}
 	return "", fmt.Errorf("ranks: program %q: the environment has no PATH; expected a path with a slash", p)
 }

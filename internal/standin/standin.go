@@ -100,7 +100,8 @@ func install() error {
 }
 
 func sigaction(signal unix.Signal, to, old *action) error {
-	if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(signal), uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(old)), 8, 0, 0); errno != 0 {
+	if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(signal), uintptr(unsafe.Pointer(to)),
+		uintptr(unsafe.Pointer(old)), 8, 0, 0); errno != 0 {
 		return fmt.Errorf("handler of %v: %w", signal, errno)
 	}
 	return nil

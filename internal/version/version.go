@@ -55,5 +55,6 @@ func fromModule(v string) string {
 // Text returns, on one line, the version, the commit, the compiler and the platform of the
 // program.
 func Text() string {
-	return fmt.Sprintf("weft %s, commit %s, %s for %s/%s", Release, Commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("weft %s, commit %s, %s for %s/%s", Release, Commit(), runtime.Version(), runtime.GOOS,
+		runtime.GOARCH)
 }

@@ -74,7 +74,8 @@ func New(p *weft.Process, cfg Config) (*Queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("workqueue: %w", err)
 	}
-	q := &Queue{cfg: cfg, p: p, port: o, events: p.Watch(), shun: make([]time.Time, len(cfg.Workers)), at: make([]weft.Address, len(cfg.Workers))}
+	q := &Queue{cfg: cfg, p: p, port: o, events: p.Watch(), shun: make([]time.Time, len(cfg.Workers)),
+		at: make([]weft.Address, len(cfg.Workers))}
 	q.first = uint64(p.Address().Generation) << 32
 	p.Runtime().Go(q.watch)
 	return q, nil
@@ -136,7 +137,8 @@ func (q *Queue) Do(ctx context.Context, job []byte) (answer []byte, err error) {
 
 // again reports whether another worker may succeed.
 func again(err error) bool {
-	for _, e := range []error{context.DeadlineExceeded, weft.ErrUnreachable, weft.ErrProcessGone, weft.ErrNameUnknown, weft.ErrStaleGeneration, weft.ErrQueueFull, weft.ErrNoMemory} {
+	for _, e := range []error{context.DeadlineExceeded, weft.ErrUnreachable, weft.ErrProcessGone, weft.ErrNameUnknown,
+		weft.ErrStaleGeneration, weft.ErrQueueFull, weft.ErrNoMemory} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -155,7 +155,8 @@ func (a *Authority) Revoke(serials []uint64, keys []trust.PublicKey, wallSeconds
 	if err != nil {
 		return nil, err
 	}
-	next := trust.RevocationList{Number: uint64(max(wallSeconds, 1)), Serials: slices.Clone(serials), Keys: slices.Clone(keys)}
+	next := trust.RevocationList{Number: uint64(max(wallSeconds, 1)), Serials: slices.Clone(serials),
+		Keys: slices.Clone(keys)}
 	if last != nil {
 		next.Number = max(last.Number+1, next.Number)
 		next.Serials = append(next.Serials, last.Serials...)
