@@ -24,7 +24,7 @@ func init() { register(newJobCommand) }
 func newJobCommand() *cobra.Command {
 	c := newGroup("job", "List, show and end the jobs that weft run has started",
 		newJobListCommand(), newJobShowCommand(), newJobKillCommand(), newJobStuckCommand())
-	fitScreen(c)
+	fitHelp(c, screenColumns)
 	c.Long = c.Short + `.
 
 A job is found through the NIC daemon of this host, on every NIC that the daemon

@@ -28,7 +28,7 @@ func newMachineCommand() *cobra.Command {
 A machine is a name for a list of hosts. The NIC daemon of the host on which the
 machine was created keeps the definition. Each host's own daemon counts its
 slots, so machines may share hosts.`
-	fitScreen(c)
+	fitHelp(c, screenColumns)
 	c.Example = `  weft machine create lab --nodes h1,h2,h3
   weft run -m lab -n 12 -- ./life`
 	return c

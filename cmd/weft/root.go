@@ -66,17 +66,18 @@ func usagef(format string, args ...any) error {
 // newRoot builds the command tree for a command line. It sets begun once the command line has
 // been parsed and a command starts.
 func newRoot(begun *bool, args ...string) *cobra.Command {
-	root := newGroup("weft", "A reliable fabric between processes, by a NIC in software")
+	root := newGroup("weft", "A reliable fabric between processes, with the NIC in software")
 	root.Long = root.Short + `.
 
-The exit status is 0 if all went well, 1 if the work itself failed, and 2 if the command was called wrongly: an unknown
-subcommand or flag, a value that is not what it takes, or a configuration that is wrong. A subcommand that runs another
-program passes on what that ends with.`
+The exit status is 0 if the command succeeded and 1 if its work failed. It is 2 if the command
+line or a configuration is wrong, for example because of an unknown subcommand, an unknown flag,
+or an invalid value. A subcommand that runs another program returns the status of that program.`
 	root.SilenceErrors, root.SilenceUsage = true, true // run prints them, in one form
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetHelpCommand(newHelpCommand())
 	root.Version = version.Text()
 	root.SetVersionTemplate("{{.Version}}\n")
+	fitHelp(root, helpColumns)
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
 		// cobra checks these only when the command has begun
 		if err := c.ValidateRequiredFlags(); err != nil {
@@ -112,15 +113,6 @@ func newGroup(use, short string, sub ...*cobra.Command) *cobra.Command {
 	}
 	c.AddCommand(sub...)
 	return c
-}
-
-// screenColumns is the width of a terminal for which fitScreen wraps.
-const screenColumns = 80
-
-// fitScreen wraps the help on the flags of a command and its subcommands.
-func fitScreen(c *cobra.Command) {
-	c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), "Flags.FlagUsages ",
-		fmt.Sprintf("Flags.FlagUsagesWrapped %d ", screenColumns)))
 }
 
 // run is weft without its process: it runs one command line and returns the exit status.

@@ -91,7 +91,7 @@ A sentence on stderr tells the cause.`,
 			return runJob(c, o)
 		},
 	}
-	fitScreen(c)
+	fitHelp(c, screenColumns)
 	o.define(c)
 	atMostOne(c, "machine", "nodes")
 	atMostOne(c, "tag", "output", "json")
