@@ -79,7 +79,7 @@ func durationFlag(fs *pflag.FlagSet, p *time.Duration, name string, value, least
 	such := cmp.Or(value, min(max(time.Second, least), most)) // an example that the flag accepts
 	fs.Var(&checkedFlag{
 		kind: "D",
-		text: value.String(),
+		text: durationText(value),
 		want: fmt.Sprintf("a length of time such as %v, from %v to %v", such, least, most),
 		set: func(s string) bool {
 			d, err := time.ParseDuration(s)
@@ -90,6 +90,14 @@ func durationFlag(fs *pflag.FlagSet, p *time.Duration, name string, value, least
 			return true
 		},
 	}, name, usage)
+}
+
+// durationText formats a default. For 0 it returns the empty text: the usage says what 0 means.
+func durationText(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return d.String()
 }
 
 // choiceFlag defines a flag that takes one of some words.

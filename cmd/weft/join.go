@@ -25,22 +25,24 @@ type joinFlags struct {
 func (f *joinFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.socket, "socket", "", socketHelp)
 	fs.StringVar(&f.listen, "listen", "",
-		"have a NIC of one's own with this `LINK`: HOST:PORT for UDP there, xdp:HOST:PORT, or shm:NAME")
+		"run an embedded NIC on `LINK`: HOST:PORT for UDP, xdp:HOST:PORT, or shm:NAME")
 	fs.StringSliceVar(&f.named, "node", nil,
-		"with --listen: another NIC, `[ID@]HOST[:PORT]`, an IP or a name that is looked up once, or shm:NAME; several by commas or by more flags")
+		"with --listen: add another NIC, `[ID@]HOST[:PORT]` or shm:NAME; HOST is an IP or a name, "+
+			"which is resolved once; may be repeated, or hold several NICs separated by commas")
 	fs.BoolVar(&f.plain, "plain", false,
-		"with --listen: neither encrypt nor authenticate what goes over the link, for measurements; the other NICs must do so too")
+		"with --listen: neither encrypt nor authenticate frames, for measurements; "+
+			"all peers must do the same")
 }
 
 // complete checks the combinations of flags.
 func (f *joinFlags) complete() error {
 	switch {
 	case f.listen != "" && f.socket != "":
-		return usagef("--socket and --listen: expected one or the other, since --listen is for a NIC of one's own")
+		return usagef("--socket and --listen: expected one or the other, since --listen runs an embedded NIC")
 	case f.listen == "" && f.plain:
-		return usagef("--plain without --listen: a NIC daemon has plain = true in its own configuration")
+		return usagef("--plain without --listen: expected both; for a NIC daemon, set plain = true in its configuration")
 	case f.listen == "" && len(f.named) > 0:
-		return usagef("--node without --listen: a NIC daemon has its nodes from its own configuration")
+		return usagef("--node without --listen: expected both; a NIC daemon takes its nodes from its configuration")
 	}
 	for _, s := range f.named {
 		switch own := shm.IsName(f.listen); {
@@ -51,7 +53,8 @@ func (f *joinFlags) complete() error {
 			f.nodes = append(f.nodes, fabric.Node{Addr: s})
 			continue
 		case own || shm.IsName(s):
-			return usagef("--node %s with --listen %s: expected shm:NAME in both or in none, since shared memory joins its own NICs alone",
+			return usagef("--node %s with --listen %s: expected shm:NAME in both or in neither, "+
+				"since a NIC on shared memory reaches only other NICs on shared memory",
 				s, f.listen)
 		}
 		e := file.EntryOf(s)

@@ -15,7 +15,7 @@ func init() { register(newMemCommand) }
 var memCommands = []func() *cobra.Command{newMemNBD, newMemServe, newMemStat}
 
 func newMemCommand() *cobra.Command {
-	c := newGroup("mem", "Lend memory to the fabric, and use what others lend")
+	c := newGroup("mem", "Lend memory to the fabric, and use memory that others lend")
 	for _, sub := range memCommands {
 		c.AddCommand(sub())
 	}

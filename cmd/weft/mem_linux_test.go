@@ -106,24 +106,24 @@ func TestMemCommandsSayWhatIsWrong(t *testing.T) {
 		want   string
 	}{
 		{"mem serve --size 8MiB", exitUsage, "no --name given: expected the name of a process, such as mem/0"},
-		{"mem serve --name mem/0", exitUsage, "no --size given: expected how much memory to lend"},
+		{"mem serve --name mem/0", exitUsage, "no --size given: expected the size of the memory to lend"},
 		{"mem serve --name mem/0 --size 8193", exitUsage, `invalid argument "8193" for "--size" flag: expected a number of bytes such as 64MiB or 8GiB, a multiple of 8192`},
 		{"mem serve --name mem/0 --size 64MB", exitUsage, `invalid argument "64MB" for "--size" flag: expected a number of bytes such as 64MiB or 8GiB, a multiple of 8192 and more than 0; its unit may be KiB, MiB, GiB, TiB`},
 		{"mem serve --name mem/0 --size 9999999999TiB", exitUsage, `invalid argument "9999999999TiB" for "--size" flag`},
-		{"mem serve --name mem/0 --size 16KiB --quota 24KiB", exitUsage, "--quota is 24576 bytes, of 16384 that are lent: expected at most that"},
+		{"mem serve --name mem/0 --size 16KiB --quota 24KiB", exitUsage, "--quota is 24576 bytes: expected at most 16384, the memory and the file together"},
 		{"mem serve --name mem/0 --size 16KiB --admit A/b", exitUsage, `invalid argument "A/b" for "--admit" flag: expected a process, such as app/3`},
 		{"mem serve --name mem/0 --size 16KiB --admit A", exitUsage, `invalid argument "A" for "--admit" flag: expected a process, such as app/3`},
 		{"mem serve --name mem/0 --size 16KiB --admit app/", exitUsage, `invalid argument "app/" for "--admit" flag: expected a process, such as app/3`},
 		{"mem serve --name mem/0 --size 16KiB --node 127.0.0.1:1", exitUsage, "--node without --listen"},
 		{"mem serve --name mem/0 --size 1024TiB" + alone, exitFailed, "netmem: 137438953616 pages of 8192 bytes: 1145691117351168 bytes of memory; this host has "},
 		{"mem serve --name mem/0 --size 2GiB --socket " + socket, exitFailed, "netmem: 262288 pages of 8192 bytes: "},
-		{"mem serve --name mem/0 --size 16KiB --spill-size 8KiB", exitUsage, "--spill-size without --spill: expected the file that is meant"},
+		{"mem serve --name mem/0 --size 16KiB --spill-size 8KiB", exitUsage, "--spill-size without --spill: expected --spill FILE, too"},
 		{"mem serve --name mem/0 --size 16KiB --spill /proc/version --key " + taken + ".key" + alone, exitFailed, "netmem: spill file /proc/version: "},
 		{"mem serve --name mem/0 --size 16KiB --spill " + taken + alone, exitFailed, "netmem: spill file " + taken + ": it has something in it"},
 		{"mem serve --name mem/0 --size 16KiB --spill " + taken + "x --spill-size 1024TiB" + alone, exitFailed, "netmem: spill file " + taken + "x: 1125899906842624 bytes; the filesystem has "},
-		{"mem stat", exitUsage, "no server given: expected the names of page servers, such as mem/0"},
+		{"mem stat", exitUsage, "no server given: expected the name of one or more page servers, such as mem/0"},
 		{"mem stat Mem", exitUsage, `server "Mem": expected the name of a process, such as mem/0`},
-		{"mem stat mem/9 --timeout 100ms" + alone, exitFailed, "netmem: statistics of mem/9: weft: resolve mem/9: context deadline exceeded; this NIC knows no other NIC: name one by Config.Nodes or --node (the server has not answered within 100ms)\n"},
+		{"mem stat mem/9 --timeout 100ms" + alone, exitFailed, "netmem: statistics of mem/9: weft: resolve mem/9: context deadline exceeded; this NIC knows no other NIC: name one by Config.Nodes or --node (no answer of the server within 100ms)\n"},
 	} {
 		status, _, stderr := weft(strings.Fields(c.line)...)
 		if status != c.status || !strings.HasPrefix(stderr, "weft: "+c.want) {
@@ -347,13 +347,13 @@ func TestVolumesSayWhatIsWrong(t *testing.T) {
 		{nbd + " --size 4KiB --page 8KiB --server mem/0", exitUsage, "--size is 4096 bytes: expected a multiple of 8192, the size of a page"},
 		{nbd + " --size 1MiB --page 12KiB --server mem/0", exitUsage, "--page is 12288: expected 4096 or 8192"},
 		{nbd + " --size 1MiB --copies 2 --server mem/0", exitUsage, "--copies is 2: expected at most 1, the number of servers"},
-		{nbd + " --size 1MiB --code 2 --server mem/0", exitUsage, `invalid argument "2" for "--code" flag: expected how many shards a page is cut into and how many more there are, such as 4+2`},
+		{nbd + " --size 1MiB --code 2 --server mem/0", exitUsage, `invalid argument "2" for "--code" flag: expected the number of data shards and the number of parity shards of a page, such as 4+2`},
 		{nbd + " --size 1MiB --code 1+2 --server mem/0", exitUsage, `invalid argument "1+2" for "--code" flag: expected`},
 		{nbd + " --size 1MiB --code 2+1 --server mem/0", exitUsage, "--code is 2+1: expected 3 servers or more; there are 1"},
 		{nbd + " --size 1MiB --code 2+1 --copies 2 --server mem/0 --server mem/1 --server mem/2", exitUsage, "--copies is 2 and --code is 2+1: expected one of them"},
 		{nbd + " --size 4MiB --compress --server mem/0" + own, exitFailed, "netmem: a volume of 4194304 bytes, in copies: 1, on servers: 1; they have room for 2097152 that compress to 1/4"},
 		{nbd + " --size 1MiB --server mem/0" + own, exitFailed, "netmem: a volume of 1048576 bytes, in copies: 1, on servers: 1; they have room for 524288"},
-		{nbd + " --size 64KiB --server mem/9 --timeout 300ms" + own, exitFailed, "netmem: server mem/9: weft: resolve mem/9: context deadline exceeded (the servers have not answered within 300ms)"},
+		{nbd + " --size 64KiB --server mem/9 --timeout 300ms" + own, exitFailed, "netmem: server mem/9: weft: resolve mem/9: context deadline exceeded (no answer of the servers within 300ms)"},
 		{"mem nbd --unix /no/such/dir/sock --size 64KiB --server mem/0" + own, exitFailed, "listen unix /no/such/dir/sock: bind: no such file"},
 	} {
 		status, _, stderr := weft(strings.Fields(c.line)...)
@@ -404,7 +404,7 @@ func TestNetworkMemoryIsAFile(t *testing.T) {
 		t.Errorf("status %d: %s%s: expected 8 MiB in use, and read", status, out, stderr)
 	}
 	for want, args := range map[string][]string{
-		"weft: 0 arguments: expected one, the directory to mount on": nil,
+		"weft: 0 arguments: expected one, an empty directory to mount on": nil,
 		"weft: memfile: open /no/such: no such file":                 {"/no/such"},
 		"weft: memfile: /proc/self has ":                             {"/proc/self"},
 	} {

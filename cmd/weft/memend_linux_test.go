@@ -43,7 +43,7 @@ func TestWhatServesNetworkMemoryEndsWithItsDaemon(t *testing.T) {
 		if err := daemon.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		if status := <-ended; ctx.Err() != nil || status != exitFailed || !strings.Contains(errs.String(), "the network memory is gone: ") {
+		if status := <-ended; ctx.Err() != nil || status != exitFailed || !strings.Contains(errs.String(), "the network memory is lost: ") {
 			t.Errorf("weft mem %s, whose daemon has ended: status %d, in time: %v: %s", what, status, ctx.Err() == nil, errs.String())
 		}
 	}

@@ -37,18 +37,20 @@ func newMemMap() *cobra.Command {
 	f.readAhead = -1 // the pager reads ahead itself
 	c := &cobra.Command{
 		Use:   "map --size BYTES --resident BYTES --server NAME… [flags] [-- CMD [ARG…]]",
-		Short: "Page the memory of a program: what is not resident is on page servers",
-		Long: `Makes a volume of network memory, runs CMD, and gives it --size bytes of memory, zeros at
-first, of which at most --resident are local: what is missing comes from the page servers
-when it is touched, and what was not used lately goes there. CMD asks for the memory at
-the unix socket that ` + netmem.MapVariable + ` names: in Go by netmem.Map, in other languages by the exchange
-that docs/netmem.md describes. The exit status is CMD's. Without CMD it serves programs
-that ask at --unix, one after the other, until it is interrupted.
+		Short: "Run a program whose memory is paged to page servers",
+		Long: `Creates a volume of network memory, runs CMD, and gives it --size bytes of zeroed memory. At most
+--resident bytes are local. When CMD touches a page that is not local, the pager fetches it from a
+page server. It evicts pages that were not used recently.
 
-A page that no server has any more, or that none brings within --io-timeout, is a SIGBUS
-for what touches it. A program whose pager ends is killed.`,
-		Example: `  weft mem map --server mem/0 --server mem/1 --server mem/2 --copies 2 --size 8GiB --resident 1GiB -- ./program`,
-		Args:    cobra.ArbitraryArgs,
+CMD asks for the memory at the unix socket that ` + netmem.MapVariable + ` names: in Go by netmem.Map, in other
+languages by the protocol in docs/netmem.md. The exit status is that of CMD. Without CMD, the
+command serves programs that ask at --unix, one after another, until it is interrupted.
+
+If no server has a page any more, or none delivers it within --io-timeout, the access raises
+SIGBUS. If the pager ends, the program is killed.`,
+		Example: `  weft mem map --server mem/0 --server mem/1 --server mem/2 --copies 2 \
+    --size 8GiB --resident 1GiB -- ./program`,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.complete(c.Flags(), args); err != nil {
 				return err
@@ -58,11 +60,11 @@ for what touches it. A program whose pager ends is killed.`,
 	}
 	fs := c.Flags()
 	f.define(fs)
-	bytesFlag(fs, &f.resident, "resident", 0, 4096, "how much of it is local at most")
+	bytesFlag(fs, &f.resident, "resident", 0, 4096, "keep at most this much of it local")
 	fs.StringVar(&f.unix, "unix", "",
-		"give the memory at this unix socket, a `PATH` (default: one of its own, if there is a CMD)")
+		"serve the memory at this unix socket `PATH` (default with CMD: a temporary one)")
 	durationFlag(fs, &f.patience, "io-timeout", 30*time.Second, time.Millisecond, time.Hour,
-		"after what time touching a page is a SIGBUS that no server brings")
+		"raise SIGBUS if no server delivers the page within this time")
 	return c
 }
 
@@ -74,14 +76,14 @@ func (f *memMapFlags) complete(fs *pflag.FlagSet, args []string) error {
 	page := max(f.page, int64(os.Getpagesize()))
 	switch least := page * paging.MinLimit; {
 	case !fs.Changed("resident"):
-		return usagef("no --resident given: expected how much of the memory is local at most, such as 1GiB")
+		return usagef("no --resident given: expected the limit of local memory, such as 1GiB")
 	case f.resident < least || f.resident%page != 0:
 		return usagef("--resident is %d bytes: expected a multiple of %d, the size of a page, and at least %d",
 			f.resident, page, least)
 	case f.resident > f.size:
 		return usagef("--resident is %d bytes: expected at most %d, the --size", f.resident, f.size)
 	case len(args) == 0 && f.unix == "":
-		return usagef("no command and no --unix: expected a command to run, or where programs ask for memory")
+		return usagef("no command and no --unix: expected a command to run, or a socket at which programs ask for memory")
 	}
 	return nil
 }
@@ -111,7 +113,7 @@ func (f *memMapFlags) run(c *cobra.Command, args []string) (err error) {
 	if f.unix == "" {
 		dir, err := os.MkdirTemp("", "weft-mem-")
 		if err != nil {
-			return fmt.Errorf("making a directory for a socket: %w", err)
+			return fmt.Errorf("creating a directory for a socket: %w", err)
 		}
 		defer os.RemoveAll(dir)
 		f.unix = filepath.Join(dir, "memory.sock")

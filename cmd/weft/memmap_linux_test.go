@@ -198,13 +198,13 @@ func TestMappedMemorySaysWhatIsWrong(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"mem map --size 1MiB --server mem/0 -- true", exitUsage, "no --resident given: expected how much of the memory is local at most, such as 1GiB"},
+		{"mem map --size 1MiB --server mem/0 -- true", exitUsage, "no --resident given: expected the limit of local memory, such as 1GiB"},
 		{"mem map --resident 1MiB --server mem/0 -- true", exitUsage, "no --size given: expected the size of the volume"},
 		{"mem map --size 1MiB --resident 5000 --server mem/0 -- true", exitUsage, `invalid argument "5000" for "--resident" flag: expected a number of bytes such as 64MiB or 8GiB, a multiple of 4096`},
 		{"mem map --size 5000 --resident 1MiB --server mem/0 -- true", exitUsage, `invalid argument "5000" for "--size" flag`},
 		{"mem map --size 1MiB --resident 128KiB --server mem/0 -- true", exitUsage, "--resident is 131072 bytes: expected a multiple of 4096, the size of a page, and at least 262144"},
 		{"mem map --size 1MiB --resident 2MiB --server mem/0 -- true", exitUsage, "--resident is 2097152 bytes: expected at most 1048576, the --size"},
-		{"mem map --size 1MiB --resident 512KiB --server mem/0", exitUsage, "no command and no --unix: expected a command to run, or where programs ask for memory"},
+		{"mem map --size 1MiB --resident 512KiB --server mem/0", exitUsage, "no command and no --unix: expected a command to run, or a socket at which programs ask for memory"},
 		{"mem map --size 1MiB --resident 512KiB" + flags + " -- /no/such/program", 127, ""},
 		{"mem map --size 2MiB --resident 512KiB" + flags + " -- true", exitFailed, "netmem: a volume of 2097152 bytes, in copies: 1, on servers: 1; they have room for 1048576"},
 		{"mem map --size 1MiB --resident 512KiB --unix /no/such/dir/sock" + flags + " -- true", exitFailed, "listen unixpacket /no/such/dir/sock: bind: no such file"},

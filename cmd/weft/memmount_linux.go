@@ -27,17 +27,16 @@ func newMemMount() *cobra.Command {
 	f := &memMountFlags{}
 	c := &cobra.Command{
 		Use:   "mount --size BYTES --server NAME… [flags] DIR",
-		Short: "Show network memory as a file, which programs can map",
-		Long: `Makes a volume of network memory, which is empty at first, and mounts a filesystem
-on the empty directory DIR that has it as its one file, ` + memfile.Name + `, until it is
-interrupted or the directory is unmounted. Programs read, write and map the file; the
-parts in use are in the page cache of this host, and the rest on the page servers.
-It needs root, and the kernel's FUSE.`,
+		Short: "Mount network memory as a file, which programs can map",
+		Long: `Creates an empty volume of network memory, and mounts it on the empty directory DIR as one file,
+` + memfile.Name + `, until the command is interrupted or the directory is unmounted. Programs read, write and
+map the file. The parts in use are in the page cache of this host, and the rest on page servers.
+The command needs root and FUSE in the kernel.`,
 		Example: `  weft mem mount --server mem/0 --server mem/1 --server mem/2 --copies 2 --size 4GiB /mnt/far
   mkfs.ext4 /mnt/far/memory && mount -o loop /mnt/far/memory /srv`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("%d arguments: expected one, the directory to mount on", len(args))
+				return usagef("%d arguments: expected one, an empty directory to mount on", len(args))
 			}
 			return nil
 		},
@@ -50,7 +49,7 @@ It needs root, and the kernel's FUSE.`,
 	}
 	f.define(c.Flags())
 	durationFlag(c.Flags(), &f.patience, "io-timeout", 30*time.Second, time.Millisecond, time.Hour,
-		"after what time an operation fails that no server answers")
+		"fail an operation if no server answers within this time")
 	return c
 }
 

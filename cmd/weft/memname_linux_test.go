@@ -29,7 +29,7 @@ func TestAServerWaitsForItsNameWhileAnotherProcessHasIt(t *testing.T) {
 	go func() {
 		ended <- run(ctx, []string{"mem", "serve", "--name", "mem/0", "--size", "1MiB", "--listen", "127.0.0.1:0", "--node", addr}, &out, &errs)
 	}()
-	await(t, "what the server says of the name", func() bool { return strings.Contains(errs.String(), "waits up to 10s") || len(ended) > 0 })
+	await(t, "what the server says of the name", func() bool { return strings.Contains(errs.String(), "waiting up to 10s") || len(ended) > 0 })
 	if out.String() != "" || !strings.Contains(errs.String(), "name is taken") {
 		t.Fatalf("beside the process that has the name: %q, %q", out.String(), errs.String())
 	}
@@ -38,7 +38,7 @@ func TestAServerWaitsForItsNameWhileAnotherProcessHasIt(t *testing.T) {
 	}
 	await(t, "the server", func() bool { return strings.Contains(out.String(), "mem/0 lends 1MiB") || len(ended) > 0 })
 	cancel()
-	if status := <-ended; status != 0 || strings.Count(errs.String(), "waits up to") != 1 {
+	if status := <-ended; status != 0 || strings.Count(errs.String(), "waiting up to") != 1 {
 		t.Errorf("status %d, %q", status, errs.String())
 	}
 }

@@ -30,14 +30,13 @@ func newMemNBD() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "nbd --size BYTES --server NAME… --unix PATH [flags]",
 		Short: "Serve network memory as a block device to NBD clients",
-		Long: `Makes a volume of network memory, which is empty at first, and serves it by the Network
-Block Device protocol until it is interrupted: to the kernel's nbd-client, qemu, libnbd,
-fio. What is written is on as many page servers as there are copies when the client is
-told so. What is trimmed, or written with zeros, takes no room.
+		Long: `Creates an empty volume of network memory, and serves it by the Network Block Device protocol until
+the command is interrupted. Clients are the kernel's nbd-client, qemu, libnbd and fio, for example.
+A write is confirmed when all copies are on page servers. Trimmed and zeroed ranges take no memory.
 
-With --tls-cert every client must use STARTTLS. With --tls-ca it also needs a certificate
-of that authority. A client that reaches --tcp can read and write the device, so without
---tls-cert the address must be on loopback, unless there is --insecure.`,
+With --tls-cert, every client must use STARTTLS. With --tls-ca, it also needs a certificate of that
+authority. Every client that reaches --tcp can read and write the device. Without --tls-cert, the
+address must therefore be on loopback, or --insecure must be given.`,
 		Example: `  weft mem nbd --server mem/0 --server mem/1 --server mem/2 --copies 2 --size 4GiB --unix /tmp/mem.sock
   nbdinfo 'nbd+unix:///?socket=/tmp/mem.sock'
   qemu-img convert image.qcow2 -n -O raw 'nbd+unix:///?socket=/tmp/mem.sock'
@@ -54,12 +53,12 @@ of that authority. A client that reaches --tcp can read and write the device, so
 	}
 	fs := c.Flags()
 	f.define(fs)
-	fs.StringVar(&f.unix, "unix", "", "serve at this unix socket, a `PATH`")
-	fs.StringVar(&f.tcp, "tcp", "", "serve at this TCP address, `IP:PORT`")
-	fs.StringVar(&f.export, "export", "", "`NAME` of the export (default: the empty one)")
+	fs.StringVar(&f.unix, "unix", "", "serve at this unix socket `PATH`")
+	fs.StringVar(&f.tcp, "tcp", "", "serve at this TCP address `IP:PORT`")
+	fs.StringVar(&f.export, "export", "", "set the `NAME` of the export (default: the empty name)")
 	f.secure.define(fs)
 	durationFlag(fs, &f.patience, "io-timeout", 30*time.Second, time.Millisecond, time.Hour,
-		"after what time a request fails that no server answers")
+		"fail a request if no server answers within this time")
 	return c
 }
 
@@ -106,8 +105,7 @@ func (f *memNBDFlags) run(ctx context.Context, out, errs io.Writer) (err error) 
 	fmt.Fprintf(out, "%v serves %s on %s at %s, %s\n",
 		f.name, byteText(f.size), sweep.Plural(len(f.servers), "server"), l.Addr(), keptAs(v))
 	if f.secure.open {
-		fmt.Fprintf(errs, "weft: nbd: every client that reaches %s can read and write the device, since there is no --tls-ca\n",
-			l.Addr())
+		fmt.Fprintf(errs, "weft: nbd: without --tls-ca, every client that reaches %s can read and write the device\n", l.Addr())
 	}
 	ctx, stop := while(ctx, v)
 	told := make(chan struct{})

@@ -26,12 +26,12 @@ type nbdTLSFlags struct {
 
 func (f *nbdTLSFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.cert, "tls-cert", "",
-		"with --tcp: clients must use TLS; the certificate of this server, a PEM `FILE`")
-	fs.StringVar(&f.key, "tls-key", "", "the private key of --tls-cert, a PEM `FILE` with mode 0600")
-	fs.StringVar(&f.ca, "tls-ca", "", "clients must have a certificate of one of the authorities in this PEM `FILE`")
+		"with --tcp: require TLS, with the server's certificate from this PEM `FILE`")
+	fs.StringVar(&f.key, "tls-key", "", "take the private key of --tls-cert from this PEM `FILE`, which must have mode 0600")
+	fs.StringVar(&f.ca, "tls-ca", "", "require clients to have a certificate of one of the authorities in this PEM `FILE`")
 	fs.BoolVar(&f.insecure, "insecure", false, "serve other hosts without TLS")
 	intFlag(fs, &f.clients, "clients", limits.NBDClients, 1, limits.MostNBDClients,
-		"let at most `N` clients use the device at once, and refuse others")
+		"admit at most `N` concurrent clients, and refuse others")
 }
 
 // completeTLS reads the certificates. It returns an error if other hosts could use the device
@@ -40,7 +40,8 @@ func (f *memNBDFlags) completeTLS() (err error) {
 	s := &f.secure
 	if f.unix != "" {
 		if s.cert+s.key+s.ca != "" {
-			return usagef("--tls-cert is %q, --tls-key %q and --tls-ca %q, with --unix: expected --tcp, since a unix socket has its file's mode",
+			return usagef("--tls-cert is %q, --tls-key %q and --tls-ca %q, with --unix: expected --tcp, "+
+				"since the mode of its file protects a unix socket",
 				s.cert, s.key, s.ca)
 		}
 		return nil
@@ -49,14 +50,15 @@ func (f *memNBDFlags) completeTLS() (err error) {
 		return usagef("--tls-cert is %q and --tls-key is %q: expected both or none", s.cert, s.key)
 	}
 	if s.ca != "" && s.cert == "" {
-		return usagef("--tls-ca is %q and --tls-cert is empty: expected --tls-cert and --tls-key, too", s.ca)
+		return usagef("--tls-ca is %q without --tls-cert: expected --tls-cert and --tls-key, too", s.ca)
 	}
 	resolved, off, err := resolveTCP(f.tcp)
 	if err != nil {
 		return fmt.Errorf("--tcp %s: %w", f.tcp, err)
 	}
 	if off && s.cert == "" && !s.insecure {
-		return usagef("--tcp %s: other hosts could read and write the device; expected --tls-cert, --tls-key and --tls-ca, or an address of 127.0.0.0/8, or --insecure",
+		return usagef("--tcp %s: other hosts could read and write the device; expected --tls-cert, --tls-key and --tls-ca, "+
+			"or an address of 127.0.0.0/8, or --insecure",
 			f.tcp)
 	}
 	f.tcp, s.open = resolved, off && s.ca == ""
@@ -99,13 +101,14 @@ func (f *nbdTLSFlags) load() (*tls.Config, error) {
 	}
 	c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
 	if !c.ClientCAs.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("--tls-ca %s: there is no certificate in it; expected some in PEM", f.ca)
+		return nil, fmt.Errorf("--tls-ca %s has no certificate; expected one or more in PEM", f.ca)
 	}
 	return c, nil
 }
 
 // printNBD prints how many clients a device had, and how many it turned away.
 func printNBD(out io.Writer, c nbd.Counts) {
-	fmt.Fprintf(out, "%d connections, of which %d that said nothing gave way to others, %d found no room and %d did not end their handshake (%d for TLS)\n",
+	fmt.Fprintf(out, "%d connections: %d gave way to others without a request, %d were refused because all places were taken, "+
+		"%d did not finish their handshake (%d of them because of TLS)\n",
 		c.Accepted, c.GaveWay, c.Full, c.Failed, c.TLSFailed)
 }

@@ -36,17 +36,17 @@ func newMemServe() *cobra.Command {
 	f := &memServeFlags{}
 	c := &cobra.Command{
 		Use:   "serve --name NAME --size BYTES [flags]",
-		Short: "Be a page server: lend memory of this host",
-		Long: `Lends memory of this host to clients of the fabric, until it is interrupted. What they
-have put there is gone then; they keep copies elsewhere if they were told to.
+		Short: "Run a page server: lend memory of this host",
+		Long: `Lends memory of this host to clients of the fabric until the command is interrupted. The server's
+pages are lost then. Clients with --copies or --code keep them on other servers, too.
 
-The memory of a server that is attached to a NIC daemon is registered with it: the
-daemon's region_bytes must allow as much, and about a hundredth more.
+A server that is attached to a NIC daemon registers its memory with the daemon. The daemon's
+region_bytes must be about 1 % larger than that memory.
 
-A server that was killed can be started again at once by the same command. If another
-process has the name, the server waits up to 10s for it.`,
-		Example: `  weft mem serve --name mem/0 --size 8GiB                        # at the daemon of this host
-  weft mem serve --name mem/0 --size 512MiB --listen 10.0.0.1:7720   # with a NIC of its own`,
+After a server was killed, the same command can start it again at once. If another process has
+the name, the server waits up to 10s for it.`,
+		Example: `  weft mem serve --name mem/0 --size 8GiB                        # attached to the daemon of this host
+  weft mem serve --name mem/0 --size 512MiB --listen 10.0.0.1:7720   # with an embedded NIC`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.complete(c.Flags()); err != nil {
@@ -60,17 +60,18 @@ process has the name, the server waits up to 10s for it.`,
 }
 
 func (f *memServeFlags) define(fs *pflag.FlagSet) {
-	nameFlag(fs, &f.name, "name", "what this server is called, such as mem/0")
-	bytesFlag(fs, &f.size, "size", 0, serverPage, "how much memory to lend")
-	bytesFlag(fs, &f.quota, "quota", 0, serverPage, "how much of it one client may have (default: all)")
+	nameFlag(fs, &f.name, "name", "set the process name of this server, such as mem/0")
+	bytesFlag(fs, &f.size, "size", 0, serverPage, "lend this much memory")
+	bytesFlag(fs, &f.quota, "quota", 0, serverPage, "limit the memory of one client (default: all)")
 	fs.StringVar(&f.spill, "spill", "",
-		"`FILE` for what the memory has no room for; it must be new or empty, and goes with the server")
+		"write pages to `FILE` when the memory is full; FILE must be new or empty, and is removed with the server")
 	bytesFlag(fs, &f.file, "spill-size", 0, serverPage,
-		"how large that file is; its space is taken at once (default: as large as --size)")
+		"set the size of that file, which is allocated at once (default: that of --size)")
 	durationFlag(fs, &f.keep, "keep", netmem.KeepUsual, netmem.KeepLeast, 365*24*time.Hour,
-		"after what silence of a client its pages go; they go at once when its process is known to have ended")
+		"drop a client's pages after this silence; if its process is known to have ended, drop them at once")
 	durationFlag(fs, &f.shelf, "shelve", 0, netmem.KeepLeast, 365*24*time.Hour,
-		"store shelves, which outlive their clients, and keep a shelf for this time after its last client has ended (default: no shelves)")
+		"store shelves, which outlive their clients, and keep each for this time after its last client has "+
+			"ended (default: no shelves)")
 	fs.Var(&checkedFlag{
 		kind: "NAME",
 		want: "a process, such as app/3, or an application, such as app",
@@ -82,9 +83,10 @@ func (f *memServeFlags) define(fs *pflag.FlagSet) {
 			_, err := fabric.ParseName(s)
 			return err == nil
 		},
-	}, "admit", "a process, or an application, that may use the server; may be repeated (default: all)")
+	}, "admit", "admit only this process or application; may be repeated (default: all)")
 	fs.StringVar(&f.at.key, "key", "",
-		"with --listen: `FILE` with the NIC's static key, made if it is not there, so that the server keeps its NIC id (default: FILE.key beside the --spill file, else a new key at each start)")
+		"with --listen: keep the NIC's static key, and so its id, in `FILE`, which is created if it does not exist "+
+			"(default: the name of the --spill file with .key appended; without --spill, a new key at each start)")
 	f.at.define(fs)
 }
 
@@ -94,13 +96,13 @@ func (f *memServeFlags) complete(fs *pflag.FlagSet) error {
 	case !fs.Changed("name"):
 		return usagef("no --name given: expected the name of a process, such as mem/0")
 	case !fs.Changed("size"):
-		return usagef("no --size given: expected how much memory to lend, such as 8GiB")
+		return usagef("no --size given: expected the size of the memory to lend, such as 8GiB")
 	case f.file > 0 && f.spill == "":
-		return usagef("--spill-size without --spill: expected the file that is meant")
+		return usagef("--spill-size without --spill: expected --spill FILE, too")
 	}
 	switch {
 	case f.at.listen == "" && f.at.key != "":
-		return usagef("--key without --listen: a NIC daemon has its own key; expected --listen with it")
+		return usagef("--key without --listen: expected both, since a NIC daemon has its own key")
 	case f.at.listen != "" && f.at.key == "" && f.spill != "":
 		f.at.key = f.spill + ".key"
 	}
@@ -108,7 +110,7 @@ func (f *memServeFlags) complete(fs *pflag.FlagSet) error {
 		f.file = f.size
 	}
 	if f.quota > f.size+f.file {
-		return usagef("--quota is %d bytes, of %d that are lent: expected at most that", f.quota, f.size+f.file)
+		return usagef("--quota is %d bytes: expected at most %d, the memory and the file together", f.quota, f.size+f.file)
 	}
 	return f.at.complete()
 }
@@ -140,7 +142,7 @@ func (f *memServeFlags) take(ctx context.Context, errs io.Writer) (*fabric.Proce
 			return p, err
 		}
 		if errs != nil {
-			fmt.Fprintf(errs, "weft: serve: %v; waits up to %v, in case the process is an earlier life of this server\n",
+			fmt.Fprintf(errs, "weft: serve: %v; waiting up to %v, in case that process is an earlier life of this server\n",
 				err, nameWait)
 			errs = nil
 		}

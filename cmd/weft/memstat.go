@@ -29,16 +29,17 @@ func newMemStat() *cobra.Command {
 	f := &memStatFlags{}
 	c := &cobra.Command{
 		Use:   "stat [flags] SERVER…",
-		Short: "Show what page servers have, and have done",
-		Long: `Asks page servers, named as their --name says, what they have and what they have done.
-With --watch it asks again and again, and says how much came and went each second.
-Of a server that does not answer an error is printed, and the others are asked all the same.
-"spared" is by how much compression makes what they have smaller, and "coding" how the
-pages of their volumes outlive a server: by copies, or as data + parity.`,
+		Short: "Show the state and the counters of page servers",
+		Long: `Prints the state and the counters of page servers. SERVER is the --name of a page server. With
+--watch, the command asks repeatedly, and prints page-outs and page-ins per second. If a server
+does not answer, the command prints an error and asks the others.
+
+"spared" is the memory that compression saves. "coding" is how the pages of a volume survive the
+loss of a server: by copies, or as data + parity.`,
 		Example: `  weft mem stat mem/0 mem/1 --watch 1s`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("no server given: expected the names of page servers, such as mem/0")
+				return usagef("no server given: expected the name of one or more page servers, such as mem/0")
 			}
 			for _, a := range args {
 				n, err := fabric.ParseName(a)
@@ -58,10 +59,10 @@ pages of their volumes outlive a server: by copies, or as data + parity.`,
 	}
 	fs := c.Flags()
 	f.at.define(fs)
-	durationFlag(fs, &f.watch, "watch", 0, 10*time.Millisecond, time.Hour, "ask again and again at this interval")
+	durationFlag(fs, &f.watch, "watch", 0, 10*time.Millisecond, time.Hour, "ask repeatedly at this interval (default: once)")
 	durationFlag(fs, &f.timeout, "timeout", answerWithin, time.Millisecond, time.Hour,
-		"how long a server may take to answer")
-	fs.BoolVar(&f.json, "json", false, "print one JSON object a server and reading")
+		"wait this long for the answer of a server")
+	fs.BoolVar(&f.json, "json", false, "print one JSON object for each server and reading")
 	return c
 }
 
@@ -110,7 +111,7 @@ func (f *memStatFlags) run(ctx context.Context, out, errs io.Writer) (err error)
 
 func (f *memStatFlags) ask(ctx context.Context, p *fabric.Process, name fabric.Name) (memReading, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.timeout,
-		fmt.Errorf("the server has not answered within %v", f.timeout))
+		fmt.Errorf("no answer of the server within %v", f.timeout))
 	defer cancel()
 	st, err := netmem.Stat(ctx, p, name)
 	if errors.Is(err, context.DeadlineExceeded) {

@@ -35,29 +35,30 @@ type volumeFlags struct {
 }
 
 func (f *volumeFlags) define(fs *pflag.FlagSet) {
-	nameFlag(fs, &f.name, "name", "what this process is called (default: a name of its own)")
-	bytesFlag(fs, &f.size, "size", 0, 4096, "size of the volume")
+	nameFlag(fs, &f.name, "name", "set the process name (default: a unique name)")
+	bytesFlag(fs, &f.size, "size", 0, 4096, "set the size of the volume")
 	fs.Var(&checkedFlag{
 		kind: "NAME[=WEIGHT]",
-		want: "the name of a page server, such as mem/0, with its share of the pages behind a = if that is not 1",
+		want: "the name of a page server, such as mem/0, or with its share of the pages, such as mem/0=2",
 		set: func(s string) bool {
 			ref, ok := parseServer(s)
 			f.servers = append(f.servers, ref)
 			return ok
 		},
-	}, "server", "a page server; may be repeated")
-	intFlag(fs, &f.copies, "copies", 1, 1, 16, "on how many servers each page is; while fewer are up, writes wait")
+	}, "server", "use this page server; may be repeated")
+	intFlag(fs, &f.copies, "copies", 1, 1, 16, "store each page on N servers; while fewer are up, writes wait")
 	fs.Var(&checkedFlag{
 		kind: "K+M",
-		want: "how many shards a page is cut into and how many more there are, such as 4+2",
+		want: "the number of data shards and the number of parity shards of a page, such as 4+2",
 		set:  func(s string) bool { var ok bool; f.coding, ok = parseCode(s); return ok },
-	}, "code", "cut each page into K shards, and keep M more, each on another server, in place of copies: M servers may be down")
-	fs.BoolVar(&f.shrink, "compress", false, "compress pages: less is sent, and servers have room for more")
-	bytesFlag(fs, &f.page, "page", 4096, 4096, "size of a page: 4KiB or 8KiB")
+	}, "code", "store each page as K data shards and M parity shards on K + M servers, instead of copies; "+
+		"up to M of these servers may be down")
+	fs.BoolVar(&f.shrink, "compress", false, "compress pages, to send less and to store more on the servers")
+	bytesFlag(fs, &f.page, "page", 4096, 4096, "set the size of a page: 4KiB or 8KiB")
 	durationFlag(fs, &f.opening, "timeout", 10*time.Second, time.Millisecond, time.Hour,
-		"how long the servers may take to answer at first")
+		"wait this long for the first answers of the servers")
 	durationFlag(fs, &f.report, "report", 0, 10*time.Millisecond, time.Hour,
-		"print at this interval what the volume has and has done, a JSON object a line")
+		"print the state and the counters of the volume at this interval, one JSON object a line (default: never)")
 	f.at.define(fs)
 }
 
@@ -109,7 +110,7 @@ func (f *volumeFlags) complete(fs *pflag.FlagSet, tool string) error {
 func (f *volumeFlags) open(ctx context.Context) (*fabric.Process, *netmem.Volume, error) {
 	outlivesReaders()
 	ctx, cancel := context.WithTimeoutCause(ctx, f.opening,
-		fmt.Errorf("the servers have not answered within %v", f.opening))
+		fmt.Errorf("no answer of the servers within %v", f.opening))
 	defer cancel()
 	p, err := f.at.join(ctx, f.name)
 	if err != nil {
@@ -137,7 +138,7 @@ func while(ctx context.Context, v *netmem.Volume) (within context.Context, stop 
 	go func() {
 		err := v.Wait(within)
 		if within.Err() == nil {
-			err = fmt.Errorf("the network memory is gone: %w", err)
+			err = fmt.Errorf("the network memory is lost: %w", err)
 			cancel(err)
 			gone <- err
 		}

@@ -37,7 +37,7 @@ func readPrivate(path string, most int64) ([]byte, error) {
 	}
 	b, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(b)) > most {
-		err = fmt.Errorf("%s has more than %d bytes", path, most)
+		err = fmt.Errorf("%s has more than %d bytes; expected at most that", path, most)
 	}
 	return b, err
 }

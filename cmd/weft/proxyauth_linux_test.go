@@ -106,10 +106,10 @@ func TestWhatOtherHostsReachNeedsAuthenticationOrAWord(t *testing.T) {
 		{nbd + " --tcp 0.0.0.0:0", exitUsage, "--tcp 0.0.0.0:0: other hosts could read and write the device; expected --tls-cert, --tls-key and --tls-ca, or an address of 127.0.0.0/8, or --insecure"},
 		{nbd + " --unix " + dir + "/s --tls-cert " + cert, exitUsage, `--tls-cert is "` + cert + `", --tls-key "" and --tls-ca "", with --unix: expected --tcp`},
 		{nbd + " --tcp 127.0.0.1:0 --tls-cert " + cert, exitUsage, `--tls-cert is "` + cert + `" and --tls-key is "": expected both or none`},
-		{nbd + " --tcp 127.0.0.1:0 --tls-ca " + ca, exitUsage, `--tls-ca is "` + ca + `" and --tls-cert is empty: expected`},
+		{nbd + " --tcp 127.0.0.1:0 --tls-ca " + ca, exitUsage, `--tls-ca is "` + ca + `" without --tls-cert: expected`},
 		{nbd + " --tcp 127.0.0.1:0 --tls-cert " + cert + " --tls-key " + shown, exitFailed, "--tls-key: " + shown + " has mode 0644: others may read"},
 		{nbd + " --tcp 127.0.0.1:0 --tls-cert " + key + " --tls-key " + key, exitFailed, "--tls-cert " + key + " and --tls-key " + key + ": tls: "},
-		{nbd + " --tcp 127.0.0.1:0 --tls-cert " + cert + " --tls-key " + key + " --tls-ca " + key, exitFailed, "--tls-ca " + key + ": there is no certificate in it; expected some in PEM"},
+		{nbd + " --tcp 127.0.0.1:0 --tls-cert " + cert + " --tls-key " + key + " --tls-ca " + key, exitFailed, "--tls-ca " + key + " has no certificate; expected one or more in PEM"},
 	} {
 		status, _, stderr := weft(strings.Fields(c.line)...)
 		if status != c.status || !strings.HasPrefix(stderr, "weft: "+c.want) {

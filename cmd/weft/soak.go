@@ -33,13 +33,13 @@ func newSoakCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "soak --name NAME --peer NAME",
 		Short: "Exchange many messages with a peer and check every byte",
-		Long: `Exchanges messages of random sizes with a peer that runs the same command, the same
-number each way, and checks that each comes once, in order and intact. Prints what
-got through and what had to be sent again. The status is 1, with the reason, if
-any promise was broken.
+		Long: `Exchanges messages of random sizes with a peer that runs the same command, the same number each
+way. Checks that each message arrives once, in order and intact. Prints the amounts that arrived
+and were retransmitted. If a promise was broken, the command prints the reason, and the exit
+status is 1.
 
-It attaches to the NIC daemon of this host; with --listen it has a NIC of its own.
-Both sides must have the same --messages, --longest and --seed.`,
+The command attaches to the NIC daemon of this host, or runs an embedded NIC with --listen. Both
+sides need the same --messages, --longest and --seed.`,
 		Example: `  weft soak --name soak/0 --peer soak/1      # on one host
   weft soak --name soak/1 --peer soak/0      # on another
 
@@ -58,14 +58,14 @@ Both sides must have the same --messages, --longest and --seed.`,
 }
 
 func (f *soakFlags) define(fs *pflag.FlagSet) {
-	nameFlag(fs, &f.name, "name", "what this process is called, such as soak/0")
-	nameFlag(fs, &f.peer, "peer", "what the peer is called")
-	intFlag(fs, &f.terms.Messages, "messages", 5000, 1, 1<<30, "how many messages to exchange, each way")
+	nameFlag(fs, &f.name, "name", "set the name of this process, such as soak/0")
+	nameFlag(fs, &f.peer, "peer", "set the name of the peer, such as soak/1")
+	intFlag(fs, &f.terms.Messages, "messages", 5000, 1, 1<<30, "exchange N messages each way")
 	intFlag(fs, &f.terms.Longest, "longest", 256<<10, 0, 64<<20,
-		"length of the longest message in bytes; most are short")
-	seedFlag(fs, &f.terms.Seed, "seed", 1, "what sizes and bytes are drawn from")
+		"limit the length of messages to N bytes; most are short")
+	seedFlag(fs, &f.terms.Seed, "seed", 1, "draw sizes and bytes from seed N")
 	f.at.define(fs)
-	durationFlag(fs, &f.timeout, "timeout", 10*time.Minute, time.Millisecond, 1000*time.Hour, "when to give up")
+	durationFlag(fs, &f.timeout, "timeout", 10*time.Minute, time.Millisecond, 1000*time.Hour, "give up after this time")
 	fs.BoolVar(&f.json, "json", false, "print one JSON object")
 }
 
@@ -90,7 +90,7 @@ func (f *soakFlags) complete(fs *pflag.FlagSet) error {
 		}
 	}
 	if f.name == f.peer {
-		return usagef("--name and --peer are both %v: expected two processes", f.name)
+		return usagef("--name and --peer are both %v: expected two different names", f.name)
 	}
 	return f.at.complete()
 }
@@ -135,8 +135,8 @@ func (f *soakFlags) print(out io.Writer, r *soak.Report) error {
 	if f.json {
 		return json.NewEncoder(out).Encode(r)
 	}
-	_, err := fmt.Fprintf(out, "%d messages each way came once, in order and intact\n"+
-		"received %.1f MB in %.2f s: %.1f MB/s; sent %.1f MB in %d segments, %d of them again (%.2f %%)\n",
+	_, err := fmt.Fprintf(out, "%d messages each way arrived once, in order and intact\n"+
+		"received %.1f MB in %.2f s: %.1f MB/s; sent %.1f MB in %d segments, %d of them retransmitted (%.2f %%)\n",
 		r.Messages, float64(r.BytesReceived)/1e6, r.Seconds, r.Goodput/1e6,
 		float64(r.BytesSent)/1e6, r.Segments, r.Resent, 100*float64(r.Resent)/float64(max(r.Segments, 1)))
 	return err

@@ -73,7 +73,7 @@ func TestGoodputUnderLossIsPrintedBesideThatWithout(t *testing.T) {
 func TestSoakJoinsNICsInSharedMemory(t *testing.T) {
 	name := fmt.Sprintf("shm:%s-%d", t.Name(), os.Getpid())
 	for _, o := range soakBetween(t, name, name+"-peer", name, "--messages", "20") {
-		if !strings.Contains(o, "20 messages each way came once, in order and intact\n") {
+		if !strings.Contains(o, "20 messages each way arrived once, in order and intact\n") {
 			t.Errorf("output:\n%s", o)
 		}
 	}

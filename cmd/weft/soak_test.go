@@ -43,7 +43,7 @@ func soakBetween(t *testing.T, first, second, node string, flags ...string) (out
 func TestSoakTellsWhatCameThrough(t *testing.T) {
 	out := soakPair(t, "--messages", "200", "--longest", "30000")
 	for _, o := range out {
-		if !strings.Contains(o, "200 messages each way came once, in order and intact\nreceived ") {
+		if !strings.Contains(o, "200 messages each way arrived once, in order and intact\nreceived ") {
 			t.Errorf("output:\n%s", o)
 		}
 	}
@@ -74,12 +74,12 @@ func TestSoakSaysWhatIsWrong(t *testing.T) {
 		"soak":                                   "no --name given: expected the name of a process, such as soak/0",
 		"soak --name soak/0":                     "no --peer given: expected the name of a process",
 		"soak --name Soak":                       `invalid argument "Soak" for "--name" flag: expected the name of a process, such as soak/0`,
-		"soak --name soak/0 --peer soak/0":       "--name and --peer are both soak/0: expected two processes",
+		"soak --name soak/0 --peer soak/0":       "--name and --peer are both soak/0: expected two different names",
 		pair + "--messages 0":                    `invalid argument "0" for "--messages" flag: expected a whole number from 1`,
 		pair + "--longest -1":                    `invalid argument "-1" for "--longest" flag: expected a whole number from 0 to 67108864`,
-		pair + "--node 10.0.0.1:1":               "--node without --listen: a NIC daemon has its nodes from its own configuration",
+		pair + "--node 10.0.0.1:1":               "--node without --listen: expected both; a NIC daemon takes its nodes from its configuration",
 		pair + "--node x/y --listen 127.0.0.1:0": `--node: address "x/y": expected HOST or HOST:PORT, such as 10.0.0.2, host-2:7700 or [fe80::2]:7700`,
-		pair + "--plain":                         "--plain without --listen: a NIC daemon has plain = true in its own configuration",
+		pair + "--plain":                         "--plain without --listen: expected both; for a NIC daemon, set plain = true in its configuration",
 		pair + "--socket /s --listen :0":         "--socket and --listen: expected one or the other",
 	} {
 		status, stdout, stderr := weft(strings.Fields(line)...)

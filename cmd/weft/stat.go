@@ -33,7 +33,7 @@ func nicFlag(f *pflag.FlagSet, p *string) {
 			*p = s
 			return s != ""
 		},
-	}, "nic", "look at another NIC, its ID or name, by way of that of this host")
+	}, "nic", "ask another NIC, by its ID or name, through the NIC of this host")
 }
 
 // wantNIC describes the values of --nic.
@@ -70,14 +70,15 @@ func nicNamed(nodes []ctl.Node, name string) (registry.NICID, error) {
 }
 
 func neverAnswered(n ctl.Node) error {
-	return fmt.Errorf("the NIC at %s has never answered, so that it cannot be asked; see weft nodes", n.Address)
+	return fmt.Errorf("the NIC at %s has never answered, so its id is unknown; see weft nodes", n.Address)
 }
 
 // answerWithin is how long a daemon may take to answer a tool.
 const answerWithin = 5 * time.Second
 
 // socketHelp is the help of the flag --socket.
-const socketHelp = "socket of the NIC, a `PATH`; #LINK behind it chooses one of its links (default: $WEFT_SOCKET, or the user's own NIC, or the host's)"
+const socketHelp = "use the NIC at socket `PATH`; PATH#LINK selects one of its links " +
+	"(default: $WEFT_SOCKET, or the user's own NIC, or the host's)"
 
 // socketFlag adds the flag by which tools find the daemon.
 func socketFlag(c *cobra.Command, p *string) {
@@ -99,25 +100,27 @@ func newStatCommand() *cobra.Command {
 	o := &statOptions{}
 	c := &cobra.Command{
 		Use:   "stat [flags]",
-		Short: "Show what the NIC of this host, or another one, has counted",
-		Long: `Shows the counters of the NIC that runs here. They are read from memory that the NIC shares, so that looking at them
-disturbs nothing. Those of another NIC (--nic) come by a message for each reading. Names that end in _now are levels; all others only grow.
+		Short: "Show the counters of the NIC of this host, or of another one",
+		Long: `Shows the counters of the NIC of this host. The command reads them from memory that the NIC shares,
+and so does not disturb the NIC. With --nic, each reading takes a message to another NIC. Counters
+whose names end in _now are levels. All others only grow.
 
-A last line for each tells what the proxies carry that this user runs; --proxies shows them and their connections in place of a NIC.`,
+The last lines show the traffic of each weft proxy that this user runs. --proxies shows the proxies
+and their connections instead of a NIC.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runStat(c.Context(), c.OutOrStdout(), o) },
 	}
 	socketFlag(c, &o.socket)
 	f := c.Flags()
 	nicFlag(f, &o.nic)
-	f.BoolVar(&o.json, "json", false, "print one JSON object a reading, with every counter")
-	f.BoolVar(&o.all, "all", false, "print counters that are zero, too")
+	f.BoolVar(&o.json, "json", false, "print one JSON object for each reading, with every counter")
+	f.BoolVar(&o.all, "all", false, "print counters that are 0, too")
 	f.StringVar(&o.proxy, "proxy", "",
-		"show the connections of the weft proxy whose --status is `PATH`, in place of a NIC")
+		"show the connections of the weft proxy whose --status is `PATH`, instead of a NIC")
 	f.BoolVar(&o.proxies, "proxies", false,
-		"show the connections of each weft proxy that this user runs, in place of a NIC")
+		"show the connections of each weft proxy that this user runs, instead of a NIC")
 	durationFlag(f, &o.watch, "watch", 0, 10*time.Millisecond, time.Hour,
-		"read again and again at this interval, and print what changed")
+		"read repeatedly at this interval, and print the changes (default: once)")
 	for _, other := range []string{"socket", "nic", "watch"} {
 		atMostOne(c, "proxy", "proxies", other)
 	}

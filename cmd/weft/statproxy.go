@@ -33,9 +33,9 @@ func statProxies(ctx context.Context, out io.Writer, o *statOptions) error {
 		case o.json:
 			err = errors.Join(err, json.NewEncoder(out).Encode(f))
 		case f.Dead():
-			fmt.Fprintf(out, "proxy %d was killed: its socket %s is removed\n", f.PID, f.Socket)
+			fmt.Fprintf(out, "proxy %d was killed; its socket %s is removed now\n", f.PID, f.Socket)
 		case f.Why != "":
-			fmt.Fprintf(out, "proxy %d tells nothing: %s\n", f.PID, f.Why)
+			fmt.Fprintf(out, "proxy %d does not answer: %s\n", f.PID, f.Why)
 		default:
 			printProxy(out, &f.Status, o.proxies)
 		}
@@ -47,7 +47,7 @@ func statProxies(ctx context.Context, out io.Writer, o *statOptions) error {
 // connection.
 func printProxy(out io.Writer, s *proxy.Status, connections bool) {
 	c := s.Counts
-	fmt.Fprintf(out, "proxy %d at %s: %d connections, of which %d are open, %d could not be dialled and %d were reset; %d bytes there, %d back\n",
+	fmt.Fprintf(out, "proxy %d at %s: %d connections: %d open, %d failed to dial, %d reset; %d bytes there, %d bytes back\n",
 		s.PID, s.Listener, c.Accepted, c.Open, c.Refused, c.Reset, c.There, c.Back)
 	printTurnedAway(out, &c)
 	if !connections {
@@ -62,7 +62,8 @@ func printProxy(out io.Writer, s *proxy.Status, connections bool) {
 // printTurnedAway prints how many connections a proxy turned away, if any.
 func printTurnedAway(out io.Writer, c *proxy.Counts) {
 	if c.GaveWay+c.Full+c.Wrong+c.Unchecked > 0 {
-		fmt.Fprintf(out, "turned away: %d that said nothing gave way to others, %d found no room, %d had a wrong user or password, %d passwords were not checked\n",
+		fmt.Fprintf(out, "turned away: %d gave way to others without a request, %d were refused because all places were taken, "+
+			"%d had a wrong user or password, %d passwords were not checked\n",
 			c.GaveWay, c.Full, c.Wrong, c.Unchecked)
 	}
 }

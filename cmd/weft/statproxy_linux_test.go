@@ -105,7 +105,7 @@ func TestAProxyTellsItsConnectionsAndDrainsOnATermSignal(t *testing.T) {
 			t.Errorf("connection %d is %+v", i, x)
 		}
 	}
-	if _, stdout, _ := weft("stat", "--proxy", status); !strings.Contains(stdout, "2 connections, of which 2 are open") || !strings.Contains(stdout, first.LocalAddr().String()+" to echo/0:x for ") {
+	if _, stdout, _ := weft("stat", "--proxy", status); !strings.Contains(stdout, "2 connections: 2 open") || !strings.Contains(stdout, first.LocalAddr().String()+" to echo/0:x for ") {
 		t.Errorf("weft stat prints %q", stdout)
 	}
 

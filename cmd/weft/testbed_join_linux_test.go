@@ -251,7 +251,7 @@ func TestCommandsThatJoinDifferentHostsReachOneAnother(t *testing.T) {
 	for i, side := range sides {
 		kill := time.AfterFunc(patience, func() { side.Process.Kill() })
 		defer kill.Stop()
-		if err := side.Wait(); err != nil || !strings.Contains(side.stdout.String(), "20 messages each way came once, in order and intact\n") {
+		if err := side.Wait(); err != nil || !strings.Contains(side.stdout.String(), "20 messages each way arrived once, in order and intact\n") {
 			t.Errorf("host %d: %v, %s%s", i, err, &side.stdout, &side.stderr)
 		}
 	}
