@@ -134,7 +134,8 @@ func (f *benchFlags) complete(c *cobra.Command, args []string) (err error) {
 		return usagef(
 			"--deployment shared with --serve or a host: expected neither, since both processes have the same NIC")
 	case shared && f.testbed == testbedVeth:
-		return usagef("--deployment shared with --testbed veth: expected one or the other, since both processes have the same NIC")
+		return usagef("--deployment shared with --testbed veth: expected one or the other, since both processes have the " +
+			"same NIC")
 	case f.serve && len(args) > 0:
 		return usagef("a host (%s) with --serve: expected one or the other", args[0])
 	case f.serve && !f.child && bench.Reaches(f.Link) != "":
@@ -144,25 +145,29 @@ func (f *benchFlags) complete(c *cobra.Command, args []string) (err error) {
 	case f.testbed == testbedVeth && bench.Reaches(f.Link) != "":
 		return usagef("--testbed veth with --link %s: expected udp or xdp, since %s", f.Link, bench.Reaches(f.Link))
 	case f.Link == bench.LinkXDP && f.testbed != testbedVeth && !f.serve && len(args) == 0:
-		return usagef("--link xdp on this host: expected --testbed veth, --serve or a host, since AF_XDP joins hosts by their network interfaces")
+		return usagef("--link xdp on this host: expected --testbed veth, --serve or a host, since AF_XDP joins hosts by " +
+			"their network interfaces")
 	case f.testbed != testbedVeth && (fs.Changed("loss") || fs.Changed("mtu")):
-		return usagef("--loss or --mtu without --testbed veth: expected them together, since only a testbed's cable can be chosen")
+		return usagef("--loss or --mtu without --testbed veth: expected them together, since only a testbed's cable can " +
+			"be chosen")
 	case f.Apart && (f.serve || len(args) > 0):
 		return usagef("--apart with --serve or a host: expected neither, since both sides must be ours to place")
 	case f.serve && f.against != "":
 		return usagef("--serve with --against: expected one or the other, since it is the client that compares")
 	case fs.Changed("rounds") && f.against == "" && f.seal.links != sealedBoth:
-		return usagef("--rounds without --against or --sealed on,off: expected them together, since there is nothing to take turns with")
+		return usagef("--rounds without --against or --sealed on,off: expected them together, since there is nothing to " +
+			"take turns with")
 	case f.serve && f.seal.links == sealedBoth:
 		return usagef("--serve with --sealed on,off: expected on or off, as the client has it")
 	case f.hdr != "" && f.seal.links == sealedBoth:
 		return usagef("--hdr with --sealed on,off: expected on or off, since the file is of one kind of links")
 	case f.Loss == 1:
-		return usagef("--loss 100%%: expected less, since nothing would arrive")
+		return usagef("--loss 100%%: expected less, since no packet would arrive")
 	case f.hdr != "" && (f.serve || len(f.Sizes) > 1):
 		return usagef("--hdr with --serve or several sizes: expected a client, and one size")
 	case f.serve && (fs.Changed("json") || fs.Changed("size") || fs.Changed("time")):
-		return usagef("--serve with --json, --size or --time: expected none of them, since it is the client that says what is measured, and prints it")
+		return usagef("--serve with --json, --size or --time: expected none of them, since it is the client that says " +
+			"what is measured, and prints it")
 	case !f.serve && fs.Changed("listen"):
 		return usagef("--listen %s without --serve: only --serve waits at an address", f.listen)
 	}

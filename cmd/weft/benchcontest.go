@@ -135,7 +135,8 @@ func (f *contestFlags) head() string {
 	if f.Veth {
 		where = "two hosts made for it"
 	}
-	return fmt.Sprintf("# weft bench %s: link %s, %s, %d programs compute; %v for each case, medians of %d rounds\n# %-8s %-9s %-7s %7s %8s  %22s %22s %22s\n",
+	return fmt.Sprintf("# weft bench %s: link %s, %s, %d programs compute; %v for each case, medians of %d rounds\n# "+
+		"%-8s %-9s %-7s %7s %8s  %22s %22s %22s\n",
 		f.Kind, f.Link, where, f.Hogs, f.Time, f.Rounds, "over", "NICs", "against", "streams", "bytes",
 		"p50 µs, other, ratio", "p99 µs, other, ratio", "MB/s, other, ratio")
 }

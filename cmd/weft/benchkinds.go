@@ -45,7 +45,7 @@ each has half of the processors.`,
 		},
 		check: func(*cobra.Command, []string) (err error) {
 			if o.Loss == 1 {
-				return usagef("--loss 100%%: expected less, since nothing would arrive")
+				return usagef("--loss 100%%: expected less, since no packet would arrive")
 			}
 			if err := bench.CheckRounds(o.Time, o.Rounds); err != nil {
 				return &exitError{exitUsage, err}
@@ -55,7 +55,8 @@ each has half of the processors.`,
 		},
 		run: single(bench.RunLoss),
 		line: func(r bench.LossRow) string {
-			return fmt.Sprintf("# weft bench %s: link %s, %s, messages of %d bytes, %.2f %% lost each way\n# %10s %12s %14s %11s %11s %11s %11s\n%12.2f %12.2f %14.3f %11.2f %11.2f %11.2f %11.2f\n",
+			return fmt.Sprintf("# weft bench %s: link %s, %s, messages of %d bytes, %.2f %% lost each way\n# %10s %12s %14s "+
+				"%11s %11s %11s %11s\n%12.2f %12.2f %14.3f %11.2f %11.2f %11.2f %11.2f\n",
 				r.Bench, r.Link, r.Deployment, r.Size, 100*r.Lost, "MB/s", "at no loss", "goodput ratio", "p50 µs",
 				"p90 µs", "p99 µs", "p99.9 µs",
 				r.Goodput/1e6, r.Clean/1e6, r.Ratio, us(r.P50), us(r.P90), us(r.P99), us(r.P999))
@@ -86,7 +87,8 @@ func idleBench() *cobra.Command {
 		},
 		run: single(bench.RunIdle),
 		line: func(r bench.IdleRow) string {
-			return fmt.Sprintf("# weft bench %s: %d processes that wait, %.1f s\n# %10s %12s %12s   %% of a core\n%12.4f %12.4f %12.4f\n",
+			return fmt.Sprintf("# weft bench %s: %d processes that wait, %.1f s\n# %10s %12s %12s   %% of a core\n%12.4f "+
+				"%12.4f %12.4f\n",
 				r.Bench, r.Processes, r.Seconds, "daemon", "processes", "all", 100*r.Daemon, 100*r.Attached, 100*r.Core)
 		},
 	}.command()
@@ -130,7 +132,8 @@ is compared is the bytes a second that each has sent and received, by Jain's ind
 		},
 		run: single(bench.RunFairness),
 		line: func(r bench.FairRow) string {
-			return fmt.Sprintf("# weft bench %s: %d processes, messages of %d bytes, %v\n# %8s %12s %12s %12s %14s\n%10.4f %12.2f %12.2f %12.2f %14.2f\n",
+			return fmt.Sprintf("# weft bench %s: %d processes, messages of %d bytes, %v\n# %8s %12s %12s %12s %14s\n%10.4f "+
+				"%12.2f %12.2f %12.2f %14.2f\n",
 				r.Bench, r.Processes, r.Size, o.Time, "jain", "min MB/s", "median MB/s", "max MB/s", "all MB/s",
 				r.Jain, r.Least/1e6, r.Median/1e6, r.Most/1e6, r.Total/1e6)
 		},
@@ -154,7 +157,8 @@ All goes over UDP on loopback. Half of the time the senders rest, so that the sh
 		},
 		run: single(bench.RunIncast),
 		line: func(r bench.IncastRow) string {
-			return fmt.Sprintf("# weft bench %s: %d senders, messages of %d bytes, %v\n# %8s %12s %8s %11s %11s %11s %11s\n%10d %12.2f %8.4f %11.2f %11.2f %11.2f %11.2f\n",
+			return fmt.Sprintf("# weft bench %s: %d senders, messages of %d bytes, %v\n# %8s %12s %8s %11s %11s %11s "+
+				"%11s\n%10d %12.2f %8.4f %11.2f %11.2f %11.2f %11.2f\n",
 				r.Bench, r.Senders, r.Size, o.Time, "drops", "MB/s", "jain", "small p50", "small p99", "alone p50",
 				"alone p99",
 				r.Drops, r.Rate/1e6, r.Jain, us(r.Small), us(r.Small99), us(r.Alone), us(r.Alone99))
@@ -259,7 +263,8 @@ have gone, or if a round trip took more than ` + fmt.Sprint(bench.HostileBound) 
 		},
 		run: bench.RunHostile,
 		head: func() string {
-			return fmt.Sprintf("# weft bench hostile: round trips beside hostile processes, and beside busy ones; %v in all\n# %10s %9s %10s %10s %10s %10s %6s %9s %9s %9s\n",
+			return fmt.Sprintf("# weft bench hostile: round trips beside hostile processes, and beside busy ones; %v in "+
+				"all\n# %10s %9s %10s %10s %10s %10s %6s %9s %9s %9s\n",
 				o.Time, "kind", "exchanges", "p50 µs", "p99 µs", "busy p50", "busy p99", "ratio", "attached", "refused",
 				"thrown out")
 		},

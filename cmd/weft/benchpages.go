@@ -46,7 +46,8 @@ each of the two is on a host that is made for it (needs root).`, self: &o.Self, 
 		},
 		run: single(bench.RunPages),
 		line: func(r bench.PagesRow) string {
-			return fmt.Sprintf("# weft bench %s: link %s, pages of %d bytes, %d at a time\n# %10s %12s %12s %15s %8s\n%12.2f %12.2f %12.0f %15.2f %8.2f\n",
+			return fmt.Sprintf("# weft bench %s: link %s, pages of %d bytes, %d at a time\n# %10s %12s %12s %15s %8s\n%12.2f "+
+				"%12.2f %12.0f %15.2f %8.2f\n",
 				r.Bench, r.Link, r.Page, r.Depth, "p50 µs", "p99 µs", "pages/s", "call p50 µs", "ratio", us(r.P50),
 				us(r.P99), r.Rate, us(r.Call), r.Ratio)
 		},

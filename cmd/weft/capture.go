@@ -13,7 +13,7 @@ import (
 
 func init() {
 	register(func() *cobra.Command {
-		return newGroup("capture", "Work with captures of a NIC's frames, which weft nic --capture writes",
+		return newGroup("capture", "Process captures of frames that weft nic --capture writes",
 			newCaptureDecryptCommand())
 	})
 }
@@ -22,17 +22,18 @@ func newCaptureDecryptCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "decrypt IN OUT",
 		Short: "Copy a capture with its sealed frames decrypted by the keys in it",
-		Long: `Copies the capture IN to OUT, and decrypts each sealed frame whose key is in IN. Wireshark opens both files. IN holds keys
-if the NIC recorded them:
+		Long: `Copies the capture IN to OUT, and decrypts each sealed frame whose key is in IN. Wireshark opens both
+files. IN has keys if the NIC recorded them:
 
   weft nic --capture nic.pcapng --capture-secrets
   weft capture decrypt nic.pcapng plain.pcapng
 
-A decrypted frame has its plaintext in place of the ciphertext, between the outer header and the tag, and a comment that
-names the cipher. Frames without a key stay as they are. The command prints how many packets are of each kind.
+In a decrypted frame, the plaintext replaces the ciphertext, between the outer header and the tag,
+and a comment names the cipher. Frames without a key stay unchanged. The command prints the number
+of packets of each kind.
 
-OUT must not exist, is readable for its owner only, and holds no keys. IN may be the file of a NIC that still runs: what is
-not in it yet is left out.`,
+OUT must not exist. It is created without keys, and readable only by its owner. IN may be the file
+of a NIC that still runs. OUT then has the frames that the NIC has written so far.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			n, err := decryptCapture(args[0], args[1])
@@ -42,10 +43,10 @@ not in it yet is left out.`,
 			printDecrypted(c.OutOrStdout(), args[1], n)
 			if n.Torn {
 				fmt.Fprintf(c.ErrOrStderr(),
-					"weft: %s ends within a block: its NIC still runs, or did not end in order\n", args[0])
+					"weft: %s ends within a block: its NIC still runs, or was killed\n", args[0])
 			}
 			if n.BadKeys > 0 {
-				fmt.Fprintf(c.ErrOrStderr(), "weft: %s has %d lines in its secrets that are no keys\n",
+				fmt.Fprintf(c.ErrOrStderr(), "weft: %s has %d lines among its secrets that are not keys\n",
 					args[0], n.BadKeys)
 			}
 			return nil
@@ -60,10 +61,10 @@ func printDecrypted(to io.Writer, path string, n capture.Decrypted) {
 		what string
 	}{
 		{n.Opened, "sealed frames, decrypted"},
-		{n.NoKey, "sealed frames that no key opens, unchanged"},
-		{n.Cut, "sealed frames that are cut short, unchanged"},
-		{n.Handshake, "frames of handshakes"},
-		{n.Unsealed, "frames that were not sealed"},
+		{n.NoKey, "sealed frames without a key, unchanged"},
+		{n.Cut, "truncated sealed frames, unchanged"},
+		{n.Handshake, "handshake frames"},
+		{n.Unsealed, "unsealed frames"},
 		{n.Foreign, "other packets"},
 	} {
 		fmt.Fprintf(to, "%10d %s\n", l.n, l.what)

@@ -53,7 +53,7 @@ func TestCaptureDecryptMakesAPrivateCopyThatShowsTheMessages(t *testing.T) {
 	}
 	out := filepath.Join(t.TempDir(), "plain.pcapng")
 	status, stdout, stderr := weft("capture", "decrypt", in, out)
-	if status != 0 || stderr != "" || !strings.HasPrefix(stdout, out+": ") || !strings.Contains(stdout, " 0 sealed frames that no key opens, unchanged\n") {
+	if status != 0 || stderr != "" || !strings.HasPrefix(stdout, out+": ") || !strings.Contains(stdout, " 0 sealed frames without a key, unchanged\n") {
 		t.Fatalf("status %d: %q, %q", status, stdout, stderr)
 	}
 	plain, err := os.ReadFile(out)

@@ -19,17 +19,18 @@ func newCollectivesCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "collectives [--nics N] [--seed N] [--json]",
 		Short: "Count the rounds of barriers and the steps of trees over many simulated NICs",
-		Long: `Run barriers, a broadcast and a reduction over 2, 4, 8 … simulated NICs on virtual time, and print how many
-rounds a barrier took, the bound, which is log2 of the NICs, and the virtual time of one barrier; then the longest
-way of a broadcast by a binomial tree, which has the same bound, and by a tree on a torus, with its bound. The exit
-status is 1 if a bound was exceeded.`,
+		Long: `Runs barriers, a broadcast and a reduction over 2, 4, 8 … simulated NICs on virtual time. For each
+number of NICs, the command prints the rounds of a barrier, their bound (log2 of the NICs), and the
+virtual time of one barrier. It also prints the longest path of a broadcast by a binomial tree,
+which has the same bound, and by a tree on a torus, with its bound. If a bound was exceeded, the
+exit status is 1.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return runCollectives(c.Context(), c.OutOrStdout(), seed, nics, asJSON)
 		},
 	}
-	intFlag(c.Flags(), &nics, "nics", 1024, 2, 1024, "run up to so many NICs")
-	seedFlag(c.Flags(), &seed, "seed", 1, "run this seed")
+	intFlag(c.Flags(), &nics, "nics", 1024, 2, 1024, "simulate up to N NICs")
+	seedFlag(c.Flags(), &seed, "seed", 1, "draw the runs from seed N")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	return c
 }
@@ -55,7 +56,8 @@ func runCollectives(ctx context.Context, out io.Writer, seed uint64, nics int, a
 	}
 	for _, r := range runs {
 		if !r.Kept() {
-			return fmt.Errorf("%d NICs: a barrier took %d rounds, a binomial tree %d steps; the bound is %d. A tree on a torus took %d; the bound is %d",
+			return fmt.Errorf("%d NICs: a barrier took %d rounds, a binomial tree %d steps; the bound is %d. "+
+				"A tree on a torus took %d; the bound is %d",
 				r.NICs, r.Rounds, r.Binomial, r.Bound, r.Torus, r.TorusBound)
 		}
 	}

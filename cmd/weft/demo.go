@@ -16,17 +16,17 @@ func newDemoCommand() *cobra.Command {
 	o := demo.Default()
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "See Weft work: four NICs, a lossy network, every byte checked",
-		Long: `Opens four NICs in this process, joined by sealed UDP links over loopback, and throws
-away a part of all frames. Then it sends messages of 0 B to 16 MiB in all directions, writes into and
-reads from the memory of others, compares every byte with what was sent, and tells
-how fast it was. It takes a few seconds, and nothing is left behind.
+		Short: "Show Weft at work: four NICs, a lossy network, every byte checked",
+		Long: `Opens four NICs in this process, joined by sealed UDP links over loopback, and drops a share of all
+frames. Then it sends messages of 0 B to 16 MiB in all directions, writes into and reads from the
+memory of other processes, compares every byte with the sent one, and prints the speed. It takes a
+few seconds, and leaves nothing behind.
 
-The status is 0 if all went well, and 1 with the reason if anything was wrong.`,
+The exit status is 0 if everything was right. Otherwise it is 1, and the command prints the reason.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.Loss == 1 {
-				return usagef("--loss 100%%: expected less, since nothing would arrive")
+				return usagef("--loss 100%%: expected less, since no frame would arrive")
 			}
 			o.Out, o.Terminal = c.OutOrStdout(), isTerminal(c.OutOrStdout())
 			if err := demo.Run(c.Context(), o); err != nil {
@@ -35,8 +35,8 @@ The status is 0 if all went well, and 1 with the reason if anything was wrong.`,
 			return nil
 		},
 	}
-	shareFlag(c.Flags(), &o.Loss, "loss", "share of frames to throw away, such as 2% or 0.02 (default 2%)")
-	seedFlag(c.Flags(), &o.Seed, "seed", o.Seed, "what sizes, bytes and losses are drawn from")
+	shareFlag(c.Flags(), &o.Loss, "loss", "drop this share of all frames, such as 2% or 0.02 (default 2%)")
+	seedFlag(c.Flags(), &o.Seed, "seed", o.Seed, "draw sizes, bytes and losses from seed N")
 	return c
 }
 

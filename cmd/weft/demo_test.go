@@ -21,7 +21,7 @@ func TestTheDemoEndsWellAndShowsItsTable(t *testing.T) {
 func TestTheDemoSaysWhatIsWrong(t *testing.T) {
 	for line, want := range map[string]string{
 		"demo --loss 5":    `invalid argument "5" for "--loss" flag: expected a share such as 5% or 0.05`,
-		"demo --loss 100%": `--loss 100%: expected less, since nothing would arrive`,
+		"demo --loss 100%": `--loss 100%: expected less, since no frame would arrive`,
 		"demo --seed -1":   `invalid argument "-1" for "--seed" flag: `,
 		"demo now":         `arguments "now": expected weft demo [flags]`,
 	} {

@@ -237,7 +237,8 @@ func checkJob(called string) error {
 	digits, prefixed := strings.CutPrefix(called, "job-")
 	switch {
 	case called == "":
-		return usagef("the id of the job is empty: expected one that weft job list prints, or at least its first hexadecimal digit")
+		return usagef("the id of the job is empty: expected one that weft job list prints, or at least its first " +
+			"hexadecimal digit")
 	case prefixed && digits == "":
 		return usagef("job %q: expected at least one hexadecimal digit behind job-", called)
 	}

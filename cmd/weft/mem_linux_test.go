@@ -405,8 +405,8 @@ func TestNetworkMemoryIsAFile(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"weft: 0 arguments: expected one, an empty directory to mount on": nil,
-		"weft: memfile: open /no/such: no such file":                 {"/no/such"},
-		"weft: memfile: /proc/self has ":                             {"/proc/self"},
+		"weft: memfile: open /no/such: no such file":                      {"/no/such"},
+		"weft: memfile: /proc/self has ":                                  {"/proc/self"},
 	} {
 		if status, _, stderr := weft(append(append([]string{"mem", "mount", "--name", "mount/1"}, args...), own...)...); status == 0 || !strings.HasPrefix(stderr, want) {
 			t.Errorf("weft mem mount %s: status %d: %s; want %s", args, status, stderr, want)

@@ -105,7 +105,8 @@ func (f *memNBDFlags) run(ctx context.Context, out, errs io.Writer) (err error) 
 	fmt.Fprintf(out, "%v serves %s on %s at %s, %s\n",
 		f.name, byteText(f.size), sweep.Plural(len(f.servers), "server"), l.Addr(), keptAs(v))
 	if f.secure.open {
-		fmt.Fprintf(errs, "weft: nbd: without --tls-ca, every client that reaches %s can read and write the device\n", l.Addr())
+		fmt.Fprintf(errs, "weft: nbd: without --tls-ca, every client that reaches %s can read and write the "+
+			"device\n", l.Addr())
 	}
 	ctx, stop := while(ctx, v)
 	told := make(chan struct{})

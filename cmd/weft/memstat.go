@@ -59,7 +59,8 @@ loss of a server: by copies, or as data + parity.`,
 	}
 	fs := c.Flags()
 	f.at.define(fs)
-	durationFlag(fs, &f.watch, "watch", 0, 10*time.Millisecond, time.Hour, "ask repeatedly at this interval (default: once)")
+	durationFlag(fs, &f.watch, "watch", 0, 10*time.Millisecond, time.Hour, "ask repeatedly at this interval (default: "+
+		"once)")
 	durationFlag(fs, &f.timeout, "timeout", answerWithin, time.Millisecond, time.Hour,
 		"wait this long for the answer of a server")
 	fs.BoolVar(&f.json, "json", false, "print one JSON object for each server and reading")

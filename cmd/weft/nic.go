@@ -34,84 +34,94 @@ func newNICCommand() *cobra.Command {
 	o := &nicOptions{}
 	c := &cobra.Command{
 		Use:   "nic [flags]",
-		Short: "Run this host's NIC: processes attach to it",
-		Long: `Runs a NIC until SIGINT, SIGTERM or 'weft nic stop'; a second SIGINT or SIGTERM kills it. SIGHUP ends a NIC that was started in a terminal, and no other. Processes attach to it over its socket.
+		Short: "Run the NIC of this host, to which processes attach",
+		Long: `Runs a NIC until SIGINT, SIGTERM or 'weft nic stop'. A second SIGINT or SIGTERM kills it. SIGHUP
+ends only a NIC that was started in a terminal. Processes attach to the NIC over its socket.
 
 Two hosts:
   host A (10.0.0.1):  weft fabric show | ssh 10.0.0.2 weft fabric join
                       weft nic --node 10.0.0.2
   host B (10.0.0.2):  weft nic --node 10.0.0.1
 
-The first line gives host B the fabric key of host A. NICs with other fabric keys get no answer, and all frames are encrypted.
+The first line gives host B the fabric key of host A. The NIC does not answer NICs with another
+fabric key, and encrypts all frames.
 
-A list of nodes may hold this NIC itself, so that all hosts can have the same. Or there is none, and NICs find one another by
-gossip, from any one that is there:
+A list of nodes may contain this NIC itself, so all hosts can use the same list. With gossip, NICs
+find one another without a list, from the address of any NIC:
   host A:             weft nic --gossip
   all others:         weft nic --seed 10.0.0.1
 
-Everything may stand in a TOML file, too (--config); where both say something the flag counts. --check looks for mistakes and starts nothing.
---sample prints a file with every key and its default, to begin with:
+A TOML file can set the same options (--config). A flag overrides the file. --check reports
+mistakes in the configuration and starts nothing. --sample prints a file with every key and its
+default:
   weft nic --sample > nic.toml`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runNIC(c, o) },
 	}
 	f := c.Flags()
-	f.StringVar(&o.file, "config", "", "TOML `FILE` with the configuration")
-	f.BoolVar(&o.check, "check", false, "check the configuration and end: exit status 0 if it is good, 2 if not")
-	f.BoolVar(&o.sample, "sample", false, "print a configuration file with every key and its default, and end")
+	f.StringVar(&o.file, "config", "", "read the configuration from TOML `FILE`")
+	f.BoolVar(&o.check, "check", false, "check the configuration and exit, with status 0 if it is valid and 2 if not")
+	f.BoolVar(&o.sample, "sample", false, "print a configuration file with every key and its default, and exit")
 	f.StringVar(&o.config.ID, "id", "",
-		"NIC `ID`, such as 0:0:0:96:221:127:255:140 (default: made from the NIC's key); another must be bound to that key")
+		"set the NIC `ID`, such as 0:0:0:96:221:127:255:140, which must be bound to the NIC's key (default: derived from "+
+			"that key)")
 	f.StringVar(&o.config.Socket, "socket", "",
-		"unix socket at which processes attach, a `PATH` (default: $WEFT_SOCKET, or by user)")
+		"let processes attach at the unix socket `PATH` (default: $WEFT_SOCKET, or by user)")
 	f.StringVar(&o.config.StateDir, "state-dir", "",
-		"`DIRECTORY` of the NIC's key and incarnation (default: by socket)")
+		"keep the NIC's key and incarnation in `DIRECTORY` (default: by socket)")
 	f.StringVar(&o.config.Link, "link", "udp",
-		"what carries the frames, a `NAME`: "+strings.Join(daemon.Links(),
-			", ")+", or one that the file defines by [links.NAME]; behind it, by commas, more of those, each with a NIC of its own")
+		"carry frames over the link `NAME`: "+strings.Join(daemon.Links(), ", ")+
+			", or one that the configuration defines by [links.NAME]; NAME,NAME… starts several defined links, each with its "+
+			"own NIC")
 	choiceFlag(f, &o.config.Prefer, "prefer", "bandwidth", daemon.Preferences(),
-		"what --link auto goes by; latency has it try AF_XDP first")
+		"choose what --link auto optimizes; latency tries AF_XDP first")
 	f.StringVar(&o.config.Listen, "listen", "",
-		"`HOST[:PORT]` of the link, an IP or a name (default: every address, port 7700)")
-	intFlag(f, &o.config.MTU, "mtu", 0, 0, 65507, "largest frame in bytes; 0: what the interface carries")
+		"listen for frames at `HOST[:PORT]`, an IP or a name (default: every address, port 7700)")
+	intFlag(f, &o.config.MTU, "mtu", 0, 0, 65507, "limit frames to N bytes; 0: the MTU of the interface")
 	f.StringSliceVar(&o.nodes, "node", nil,
-		"another NIC, `[ID@]HOST[:PORT]`, an IP or a name that is looked up once; several by commas or by more flags")
+		"add another NIC, `[ID@]HOST[:PORT]`; HOST is an IP or a name, which is resolved once; may be repeated, or hold "+
+			"several NICs separated by commas")
 	f.StringSliceVar(&o.config.KeyFiles, "key-file", nil,
-		"`FILE` with a fabric key, the one to call with first (default: $WEFT_FABRIC_FILE, or by user); several by commas or by more flags")
-	f.StringVar(&o.config.Certificate, "certificate", "", "`FILE` with the certificate of this NIC")
+		"read the fabric key from `FILE` (default: $WEFT_FABRIC_FILE, or by user); may be repeated, or hold several files "+
+			"separated by commas; the NIC opens sessions with the first key")
+	f.StringVar(&o.config.Certificate, "certificate", "", "read the certificate of this NIC from `FILE`")
 	f.StringSliceVar(&o.config.Authorities, "authority", nil,
-		"public `KEY` of a certificate authority, or a file with one; with it, NICs need certificates")
+		"require NICs to have a certificate of the authority with this public `KEY`, or with the key in the file KEY")
 	f.StringVar(&o.config.Revocations, "revocations", "",
-		"`FILE` with revocation lists (default: revocations in the state directory)")
-	f.BoolVar(&o.config.Plain, "plain", false, "neither encrypt nor authenticate frames: for measuring")
+		"read revocation lists from `FILE` (default: revocations in the state directory)")
+	f.BoolVar(&o.config.Plain, "plain", false, "neither encrypt nor authenticate frames, for measurements")
 	f.BoolVar(&o.plainResident, "plain-resident", false,
-		"let datagrams of programs in drivers go unsealed, if the other NIC does so too")
-	f.BoolVar(&o.gossips, "gossip", false, "find other NICs by gossip; so does each flag of the gossip")
+		"send datagrams of programs in drivers unsealed, if the other NIC does the same")
+	f.BoolVar(&o.gossips, "gossip", false, "find other NICs by gossip; each other gossip flag implies this one")
 	f.StringVar(&o.gossip.KeyFile, "gossip-key", "", "of earlier releases: refused, with the cure")
 	if err := f.MarkHidden("gossip-key"); err != nil {
 		panic(err)
 	}
 	f.StringVar(&o.gossip.Listen, "gossip-listen", "",
-		"`HOST[:PORT]` of the gossip, UDP and TCP (default: the IP of --listen, port 7701)")
+		"gossip at `HOST[:PORT]`, UDP and TCP (default: the IP of --listen, port 7701)")
 	f.StringSliceVar(&o.gossip.Seeds, "seed", nil,
-		"where another NIC gossips, `HOST[:PORT]`; several by commas or by more flags")
+		"join the gossip through another NIC's gossip address `HOST[:PORT]`; may be repeated, or hold several addresses "+
+			"separated by commas")
 	durationFlag(f, &o.failureTimeout, "failure-timeout", limits.FailureTimeout, time.Second, time.Hour,
-		"silence after which a NIC that gossips is gone, with its names")
+		"remove a NIC that gossips, and its names, after this silence")
 	f.StringVar(&o.config.Registry, "registry", "",
-		"TOML `FILE` with [[node]] tables and the torus, which hosts may share")
-	f.BoolVar(&o.config.Static, "static", false, "NICs that are not listed may not talk to this one")
+		"read the torus and [[node]] tables from TOML `FILE`, which hosts may share")
+	f.BoolVar(&o.config.Static, "static", false, "refuse NICs that are not listed")
 	durationFlag(f, &o.unreachableAfter, "unreachable-after", limits.UnreachableAfter, limits.LeastUnreachableAfter,
-		limits.MostUnreachableAfter, "silence after which a NIC is given up")
+		limits.MostUnreachableAfter, "consider a NIC unreachable after this silence")
 	intFlag(f, &o.config.MaxProcesses, "max-processes", limits.DefaultProcesses, 1, limits.MaxProcesses,
-		"processes that may be attached at a time")
+		"limit the number of attached processes to N")
 	f.StringVar(&o.config.Capture, "capture", "",
-		"`FILE` for every frame in and out, which Wireshark opens; one that exists is replaced")
+		"write every frame in and out to `FILE`, for Wireshark; an existing file is replaced")
 	intFlag(f, &o.captureLimit, "capture-limit", limits.CaptureFile, limits.LeastCapture, 1<<40,
-		"bytes that the file of --capture may have")
+		"limit the file of --capture to N bytes")
 	intFlag(f, &o.config.CaptureSnap, "capture-snap", limits.CaptureSnap, 1, limits.MaxFrame,
-		"bytes of each frame that --capture writes")
+		"write the first N bytes of each frame with --capture")
 	f.BoolVar(&o.config.CaptureSecrets, "capture-secrets", false,
-		"the file of --capture also gets the keys of sealed frames, for weft capture decrypt: whoever reads it can read the frames")
-	choiceFlag(f, &o.config.Log, "log", "info", []string{"debug", "info", "warn", "error"}, "the least that is logged")
+		"write the keys of sealed frames to the file of --capture, too, for weft capture decrypt; every reader of the "+
+			"file can read the frames")
+	choiceFlag(f, &o.config.Log, "log", "info", []string{"debug", "info", "warn", "error"}, "log messages of this "+
+		"level and above")
 	c.AddCommand(newNICStopCommand(), newNICInfoCommand(), newNICLinksCommand())
 	return c
 }
@@ -120,7 +130,7 @@ Everything may stand in a TOML file, too (--config); where both say something th
 func (o *nicOptions) merged(c *cobra.Command) (daemon.Config, error) {
 	var conf daemon.Config
 	if c.Flags().Changed("config") && o.file == "" { // for example from an unset variable
-		return conf, usagef("--config: no file is named; expected one")
+		return conf, usagef("--config is empty: expected the name of a file")
 	}
 	if o.file != "" {
 		var err error
@@ -231,7 +241,7 @@ func (o *nicOptions) mergeGossip(c *cobra.Command, conf *daemon.Config) {
 }
 
 // noHangUp is the message of a NIC without a terminal on SIGHUP.
-const noHangUp = "weft nic: SIGHUP ends a NIC only with its terminal, and this one has none; SIGTERM and weft nic stop end it\n"
+const noHangUp = "weft nic: ignored SIGHUP, since this NIC has no terminal; SIGTERM and weft nic stop end it\n"
 
 func runNIC(c *cobra.Command, o *nicOptions) error {
 	if o.sample {
@@ -260,7 +270,7 @@ func newNICStopCommand() *cobra.Command {
 	var socket string
 	c := &cobra.Command{
 		Use:   "stop",
-		Short: "End the NIC that runs here, as SIGTERM would, and wait until it has ended",
+		Short: "End the NIC of this host, as SIGTERM does, and wait until it has ended",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(c.Context(), answerWithin)

@@ -42,11 +42,12 @@ func printMemoryJSON(out io.Writer, m *ctl.Memory) error {
 func printMemory(out io.Writer, m *ctl.Memory) error {
 	p, v := &m.Parameters, &m.VNIs
 	fmt.Fprintf(out, "NIC %v\n", registry.NICID(m.NIC))
-	fmt.Fprintf(out, "N %d, M %d, K %d, Q %d of a VNI; P %d processes, D %d driver commands, R %d other NICs, T %d names and G %d memberships of each; heads are told every %d\n",
+	fmt.Fprintf(out, "N %d, M %d, K %d, Q %d of a VNI; P %d processes, D %d driver commands, R %d other NICs, "+
+		"T %d names and G %d memberships of each; heads are told every %d\n",
 		p.N, p.M, p.K, p.Q, p.P, p.D, p.R, p.T, p.G, p.HeadBatch)
-	fmt.Fprintf(out, "VNIs: %d prepared, %d idle; %d used, %d of them made on the fly\n",
+	fmt.Fprintf(out, "VNIs: %d prepared, %d idle; %d used, %d of them made on demand\n",
 		v.Prepared, v.Idle, v.Used, v.OnTheFly)
-	fmt.Fprintf(out, "one that is attached and idle takes %s of memory (at most %s), %s of it shared, and %s of address space\n\n",
+	fmt.Fprintf(out, "an attached, idle VNI takes %s of memory (at most %s), %s of it shared, and %s of address space\n\n",
 		bytesText(v.IdleBytes), bytesText(v.IdleBytesLimit), bytesText(v.IdleSharedBytes), bytesText(v.MappedBytes))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SEGMENT\tPART\tENTRIES\tUSED\tBYTES\tIN USE")

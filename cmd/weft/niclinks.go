@@ -16,12 +16,13 @@ func newNICLinksCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "links",
-		Short: "List the links of the daemon that runs here, each with a NIC of its own",
-		Long: `Lists the links that the daemon has started ('weft nic --link fast0,slow0'), the first one first. Each is a network by itself: it has a NIC
-id, processes and peers of its own. A tool asks the first link, or the one whose name stands behind the socket:
+		Short: "List the links of this host's daemon, each with its own NIC",
+		Long: `Lists the links that the daemon has started ('weft nic --link fast0,slow0'), in their order. Each
+link is a separate network, with its own NIC id, processes and peers. A tool asks the first link,
+unless its --socket names another:
   weft stat --socket '#slow0'
   weft ps --socket /run/weft/nic.sock#slow0
-A program names its link when it attaches, or finds it in WEFT_LINK.`,
+A program names its link when it attaches, or takes it from WEFT_LINK.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(c.Context(), answerWithin)

@@ -53,7 +53,7 @@ func newListCommand(use, short string, print lister) *cobra.Command {
 
 func newNodesCommand() *cobra.Command {
 	var check bool
-	c := newListCommand("nodes", "List the NICs that the NIC of this host knows, or another one",
+	c := newListCommand("nodes", "List the NICs that the NIC of this host, or another one, knows",
 		func(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) error {
 			if check {
 				return printChecks(ctx, n, out, asJSON)
@@ -61,11 +61,11 @@ func newNodesCommand() *cobra.Command {
 			return printNodes(ctx, n, out, asJSON)
 		})
 	c.Flags().BoolVar(&check, "check", false,
-		"send frames of both sizes to each of them, and tell which come back; exit status 1 if some do not")
+		"send frames of both sizes to each NIC, and report which return; exit with status 1 if some do not")
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		if check && c.Flags().Changed("nic") {
 			return usagef(
-				"--check with --nic: a NIC checks for the tools of its own host only; expected one of the two")
+				"--check with --nic: expected one of them, since a NIC checks only for tools of its own host")
 		}
 		return nil
 	}
@@ -150,7 +150,7 @@ func addressText(n *ctl.Node) string {
 	if n.Elsewhere == "" {
 		return n.Address
 	}
-	return n.Address + ", but frames come from " + n.Elsewhere
+	return n.Address + ", but frames arrive from " + n.Elsewhere
 }
 
 // guardText names the AEAD that seals the frames of a node, or says that there is none.
@@ -178,13 +178,14 @@ func newPsCommand() *cobra.Command {
 			}
 			return printProcesses(ctx, n, out, asJSON)
 		})
-	c.Flags().BoolVar(&fabric, "fabric", false, "list the processes of every NIC that it knows of")
+	c.Flags().BoolVar(&fabric, "fabric", false, "list the processes of every NIC that the NIC knows")
 	c.Flags().BoolVar(&thrown, "thrown-out", false,
-		"list those that it has thrown out lately, and why; only the NIC of this host tells")
+		"list the processes that the NIC of this host has thrown out recently, and the reasons")
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		for _, other := range []string{"fabric", "nic"} {
 			if thrown && c.Flags().Changed(other) {
-				return usagef("--thrown-out with --%s: a NIC tells of its own processes to the tools of its own host only; expected one of the two",
+				return usagef("--thrown-out with --%s: expected one of them, "+
+					"since a NIC lists thrown-out processes only for tools of its own host",
 					other)
 			}
 		}
@@ -202,7 +203,8 @@ func printProcesses(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) 
 		return printLines(out, all)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tSLOT\tPID\tSENT\tRECEIVED\tMEMORY\tCOLLECTIVES\tTURNS\tSENDING\tPOSTED\tUNEXPECTED\tOLDEST\tSTAGED\tREGIONS\tREFUSED\tNOTE")
+	fmt.Fprintln(w, "NAME\tSLOT\tPID\tSENT\tRECEIVED\tMEMORY\tCOLLECTIVES\tTURNS\t"+
+		"SENDING\tPOSTED\tUNEXPECTED\tOLDEST\tSTAGED\tREGIONS\tREFUSED\tNOTE")
 	for _, p := range all {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%v\t%d B\t%d B\t%d\t%s\n",
 			p.Name, p.Slot, p.PID, p.Sent, p.Received, p.Memory, p.Collectives, p.Turns,
@@ -282,7 +284,7 @@ func printNames(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) erro
 
 func newGroupsCommand() *cobra.Command {
 	return newListCommand("groups",
-		"List the members of the groups of the whole fabric, as the NIC of this host knows them, or another one",
+		"List the members of all groups of the fabric, as the NIC of this host, or another one, knows them",
 		func(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) error {
 			all, err := n.Groups(ctx)
 			if err != nil {

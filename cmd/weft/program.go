@@ -178,7 +178,8 @@ rate of a tenant, for example. A process has one guard for each direction.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.Flags().Changed("trigger") && o.Guards == "" {
-				return usagef("--trigger %d: expected with --guard NAME, the process whose messages come to the program by that trigger",
+				return usagef("--trigger %d: expected with --guard NAME, the process whose messages come to the program by that "+
+					"trigger",
 					trigger)
 			}
 			if o.Outgoing && o.Guards == "" {
@@ -217,10 +218,12 @@ rate of a tenant, for example. A process has one guard for each direction.`,
 	w.flags(c, "load it into every NIC that this one knows, or into none")
 	intFlag(c.Flags(), &id, "id", 0, 0, 1<<31-1, "number of the program; 0: one that is free, the same on all NICs")
 	c.Flags().BoolVar(&o.Replace, "replace", false,
-		"replace the program of that number, or else the one of its name on each NIC, between two activations; its data stays if the layout is the same")
+		"replace the program of that number, or else the one of its name on each NIC, between two activations; its data "+
+			"stays if the layout is the same")
 	c.Flags().BoolVar(&noStart, "no-start", false, "do not run the initialisation yet")
 	choiceFlag(c.Flags(), &o.Resident, "resident", "", []string{ctl.ResidentAuto, ctl.ResidentVM, ctl.ResidentXDP},
-		"announce it as resident: messages of other NICs come as datagrams, and may be lost; they are handled in the driver of the link, in the virtual machine, or in the driver if that can be")
+		"announce it as resident: messages of other NICs come as datagrams, and may be lost; they are handled in the "+
+			"driver of the link, in the virtual machine, or in the driver if that can be")
 	c.Flags().StringVar(&o.Guards, "guard", "",
 		"let it judge every message for this process first, a `NAME` such as app/3")
 	c.Flags().BoolVar(&o.Outgoing, "outgoing", false,

@@ -45,39 +45,37 @@ func newProxyCommand() *cobra.Command {
 	f := &proxyFlags{}
 	c := &cobra.Command{
 		Use:   "proxy --from ADDRESS --to ADDRESS [--from ADDRESS --to ADDRESS]... [flags]",
-		Short: "Carry connections of programs that know TCP or unix sockets over the fabric",
-		Long: `Accepts connections at one address and carries each to the other, until it is
-interrupted. One of the two is a service of a process of the fabric, as in app/0:http,
-and the other a TCP address, as in 127.0.0.1:8080, or the path of a unix socket, in
-which there is a /.
+		Short: "Carry TCP and unix-socket connections over the fabric",
+		Long: `Accepts connections at one address and forwards them to another, until the command is interrupted.
+One address is a service of a process of the fabric, such as app/0:http. The other is a TCP
+address, such as 127.0.0.1:8080, or the path of a unix socket, which contains a /.
 
-With --from on the fabric the proxy is that process, and what it carries goes to a
-server of this host. With --to on the fabric it serves the clients of this host. The end
-of each direction is passed on by itself, and a failure as a failure. At a unix socket
-a failure may look like an orderly end, since the kernel resets one only if bytes are
-unread: what must tell the two apart should use TCP.
+With --from on the fabric, the proxy is that process, and forwards connections to a server of this
+host. With --to on the fabric, the proxy serves clients of this host. It forwards the end of each
+direction separately, and forwards a failure as a failure. At a unix socket, a failure may look
+like an orderly end, since the kernel resets a unix socket only if bytes are unread. If a program
+must distinguish the two, use TCP.
 
-A proxy carries several ways if --from and --to are repeated: the first --from goes to the
-first --to, and so on. All services of --from are then of one process, since a proxy is one
-process of the fabric.
+If --from and --to are repeated, the first --from goes to the first --to, and so on. All services
+of --from must then belong to one process, since a proxy is one process of the fabric.
 
-With --to fabric each client says where it wants to go, by SOCKS5 or by HTTP CONNECT:
-the host http.0.web.weft is the service web/0:http, and port 80 of the host 0.web.weft is
-the service web/0:80. With --auth the client authenticates by user and password. The
-command weft proxy password prints the lines of that file.
+With --to fabric, each client names its destination by SOCKS5 or by HTTP CONNECT. The host
+http.0.web.weft is the service web/0:http, and port 80 of the host 0.web.weft is the service
+web/0:80. With --auth, clients authenticate with a user and a password. The command weft proxy
+password prints the lines of the password file.
 
-A process of the fabric that is stopped, for example by a debugger, keeps its connections:
-its NIC says that it lives. They fail if the NIC says that the process ended, if the NIC
-does not answer, or after --patience.
+If a process of the fabric is stopped, for example by a debugger, it keeps its connections, since
+its NIC reports that it lives. The connections fail if the NIC reports that the process has ended,
+if the NIC does not answer, or after --patience.
 
-A client that reaches the proxy enters the fabric by it. So --from must be on loopback,
-on the fabric, or a unix socket, unless there is --auth or --insecure.`,
-		Example: `  weft proxy --from web/0:http --to 127.0.0.1:80       # where the server is
-  weft proxy --from 127.0.0.1:8080 --to web/0:http     # where its clients are
+A client that reaches the proxy can enter the fabric. --from must therefore be on loopback, on the
+fabric, or a unix socket, unless --auth or --insecure is given.`,
+		Example: `  weft proxy --from web/0:http --to 127.0.0.1:80       # on the host of the server
+  weft proxy --from 127.0.0.1:8080 --to web/0:http     # on a host of its clients
   weft proxy --from web/0:http --to 127.0.0.1:80 --from web/0:ssh --to 127.0.0.1:22
-  weft proxy --from 127.0.0.1:1080 --to fabric         # or for clients that can ask:
+  weft proxy --from 127.0.0.1:1080 --to fabric         # for clients that name their destination:
   curl --proxy socks5h://127.0.0.1:1080 http://http.0.web.weft/
-  weft proxy --from 10.0.0.1:1080 --to fabric --auth users   # for those of other hosts`,
+  weft proxy --from 10.0.0.1:1080 --to fabric --auth users   # also for other hosts`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.complete(c.Flags()); err != nil {
@@ -87,21 +85,22 @@ on the fabric, or a unix socket, unless there is --auth or --insecure.`,
 		},
 	}
 	fs := c.Flags()
-	fs.StringArrayVar(&f.from, "from", nil, "`ADDRESS` at which to accept connections; may be repeated")
-	fs.StringArrayVar(&f.to, "to", nil, "`ADDRESS` to which they go; as often as --from")
+	fs.StringArrayVar(&f.from, "from", nil, "accept connections at `ADDRESS`; may be repeated")
+	fs.StringArrayVar(&f.to, "to", nil, "forward them to `ADDRESS`; once for each --from")
 	nameFlag(fs, &f.name, "name",
-		"with --to on the fabric: what the proxy is called there (default: proxy/ and its process id)")
-	fs.DurationVar(&f.drain, "drain", 10*time.Second, "after an interrupt, open connections may go on for `D`")
+		"with --to on the fabric: set the process name of the proxy (default: proxy/ and its process id)")
+	fs.DurationVar(&f.drain, "drain", 10*time.Second, "keep open connections for `D` after an interrupt")
 	fs.StringVar(&f.tell, "status", "",
-		"`PATH` of a unix socket at which weft stat --proxy finds the connections (default: where weft stat --proxies looks)")
-	fs.StringVar(&f.auth, "auth", "", "with --to fabric: clients authenticate as users of this `FILE`")
-	fs.BoolVar(&f.insecure, "insecure", false, "accept connections of other hosts without --auth")
+		"serve weft stat --proxy at the unix socket `PATH` (default: a socket that weft stat --proxies finds)")
+	fs.StringVar(&f.auth, "auth", "", "with --to fabric: require clients to authenticate as a user in `FILE`")
+	fs.BoolVar(&f.insecure, "insecure", false, "accept connections from other hosts without --auth")
 	intFlag(fs, &f.connections, "connections", limits.ProxyConnections, 1, limits.MostProxyConnections,
-		"carry at most `N` connections at once, and refuse others")
+		"carry at most `N` concurrent connections, and refuse others")
 	fs.DurationVar(&f.keepAlive, "keepalive", stream.DefaultKeepAlive,
-		"ask a process of the fabric that is silent for `D` whether it is there; 1s or more")
+		"probe a process of the fabric after `D` of silence, 1s or more")
 	fs.DurationVar(&f.patience, "patience", stream.DefaultPatience,
-		"carry on for `D` with a process of the fabric that is stopped but lives; 0: end its connections like those of a silent host")
+		"keep the connections of a stopped process of the fabric for `D`; "+
+			"0: end them like those of a silent host")
 	f.at.define(fs)
 	c.AddCommand(newProxyPassword())
 	return c
@@ -120,7 +119,8 @@ func onFabric(address string) bool {
 // complete checks the combinations of flags.
 func (f *proxyFlags) complete(fs *pflag.FlagSet) error {
 	if len(f.from) == 0 || len(f.from) != len(f.to) {
-		return usagef("--from is given %d times and --to %d times: expected a --to for each --from, such as --from 127.0.0.1:8080 --to app/0:http",
+		return usagef("--from is given %d times and --to %d times: expected a --to for each --from, "+
+			"such as --from 127.0.0.1:8080 --to app/0:http",
 			len(f.from), len(f.to))
 	}
 	for i := range f.from {
@@ -210,11 +210,11 @@ func checkHostSide(address string, dialled bool) error {
 		n, err = net.LookupPort("tcp", port)
 	}
 	if err == nil && n == 0 && dialled {
-		err = errors.New("nothing can be dialled at port 0")
+		err = errors.New("port 0 cannot be dialed")
 	}
 	if err != nil {
-		return fmt.Errorf("%w; expected HOST:PORT, as in 127.0.0.1:8080, or the path of a unix socket, with a / in it, as in ./a.sock",
-			err)
+		return fmt.Errorf("%w; expected HOST:PORT, such as 127.0.0.1:8080, "+
+			"or the path of a unix socket, with a / in it, such as ./a.sock", err)
 	}
 	return nil
 }
@@ -249,7 +249,7 @@ func (f *proxyFlags) run(ctx context.Context, out, log io.Writer) (err error) {
 	}
 	err = whileItsNICIs(ctx, p, x.Run)
 	c := x.Counts()
-	fmt.Fprintf(out, "%d connections, of which %d could not be dialled and %d were reset; %d bytes there, %d back\n",
+	fmt.Fprintf(out, "%d connections: %d failed to dial, %d reset; %d bytes there, %d bytes back\n",
 		c.Accepted, c.Refused, c.Reset, c.There, c.Back)
 	printTurnedAway(out, &c)
 	return err

@@ -93,9 +93,9 @@ func TestWhatOtherHostsReachNeedsAuthenticationOrAWord(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"proxy --from 0.0.0.0:0 --to fabric", exitUsage, "--from 0.0.0.0:0: other hosts could enter the fabric by it without a password; expected --auth FILE, or an address of 127.0.0.0/8, or --insecure"},
+		{"proxy --from 0.0.0.0:0 --to fabric", exitUsage, "--from 0.0.0.0:0: other hosts could enter the fabric through it without a password; expected --auth FILE, or an address of 127.0.0.0/8, or --insecure"},
 		{"proxy --from :0 --to fabric", exitUsage, "--from :0: other hosts could enter"},
-		{"proxy --from [::]:0 --to a/0:x", exitUsage, "--from [::]:0: other hosts could enter the fabric by it without a password; expected an address of 127.0.0.0/8, or --insecure"},
+		{"proxy --from [::]:0 --to a/0:x", exitUsage, "--from [::]:0: other hosts could enter the fabric through it without a password; expected an address of 127.0.0.0/8, or --insecure"},
 		{"proxy --from 127.0.0.1:0 --to a/0:x --auth " + plain, exitUsage, "--auth with --to a/0:x: expected --to fabric"},
 		{"proxy --from 127.0.0.1:0 --to fabric --auth " + open, exitFailed, "--auth: " + open + " has mode 0640: others may read or write it; expected 0600 (chmod 600 " + open + ")"},
 		{"proxy --from 127.0.0.1:0 --to fabric --auth " + plain, exitFailed, "--auth " + plain + `: line 1: user "alice": the hash is not one of bcrypt`},

@@ -24,7 +24,8 @@ func (f *proxyFlags) completeWay(w *proxyWay, named bool) error {
 		return usagef("--from is %q and --to is %q: expected two addresses, such as 127.0.0.1:8080 and app/0:http",
 			w.from, w.to)
 	case onFabric(w.from) == onFabric(w.to):
-		return usagef("--from %s and --to %s: expected one on the fabric, such as app/0:http, and one of this host, such as 127.0.0.1:8080",
+		return usagef("--from %s and --to %s: expected one on the fabric, such as app/0:http, "+
+			"and one on this host, such as 127.0.0.1:8080",
 			w.from, w.to)
 	case w.from == toFabric:
 		return usagef("--from fabric: expected a service of a process, such as app/0:http; --to may be fabric")
@@ -48,7 +49,7 @@ func (f *proxyFlags) completeWay(w *proxyWay, named bool) error {
 	case err != nil:
 		return usagef("%v", err)
 	case named:
-		return usagef("--name with --from %s: expected one or the other, since the proxy is called %v then",
+		return usagef("--name with --from %s: expected one or the other, since --from already names the proxy %v",
 			w.from, a.Process)
 	case f.name.App != "" && f.name != a.Process:
 		return usagef("--from %s beside services of %v: expected services of one process, since a proxy is one process",
@@ -73,7 +74,7 @@ func (f *proxyFlags) closeDoor(w *proxyWay) error {
 		if w.to != toFabric {
 			cure = "an address of 127.0.0.0/8, or --insecure"
 		}
-		return usagef("--from %s: other hosts could enter the fabric by it without a password; expected %s",
+		return usagef("--from %s: other hosts could enter the fabric through it without a password; expected %s",
 			w.from, cure)
 	}
 	w.from = resolved

@@ -109,7 +109,8 @@ func (o *runOptions) define(c *cobra.Command) {
 		"number of ranks; without it, --per-node places that many on every host")
 	intFlag(f, &o.perNode, "per-node", 0, 0, limits.RanksPerHost, "ranks on each host; 0: as many as it has free slots")
 	f.StringArrayVar(&o.env, "env", nil,
-		"`NAME=VALUE` for the environment of the ranks, in addition to that of weft run; NAME= makes it empty; may be repeated")
+		"`NAME=VALUE` for the environment of the ranks, in addition to that of weft run; NAME= makes it empty; may be "+
+			"repeated")
 	f.StringVar(&o.dir, "cwd", "",
 		"working `DIRECTORY` of the ranks, which each host must have (default: the present one)")
 	durationFlag(f, &o.timeout, "timeout", 0, 0, 30*24*time.Hour, "end the job after this time; 0: never")
@@ -125,7 +126,8 @@ func (o *runOptions) define(c *cobra.Command) {
 		"send the program to the hosts, which need not have it; a file that a host has had before is not sent again")
 	f.BoolVar(&o.tag, "tag", false, "print the rank before each line of output, as [RANK]")
 	f.StringVar(&o.output, "output", "",
-		"write the output of each rank to `DIRECTORY`/RANK.out and RANK.err; these files are replaced, and those of other ranks stay")
+		"write the output of each rank to `DIRECTORY`/RANK.out and RANK.err; these files are replaced, and those of other "+
+			"ranks stay")
 	f.BoolVar(&o.json, "json", false,
 		"print one JSON object a line: placement or refusals, output, ends of ranks, and a summary with a row for each rank")
 }
@@ -143,7 +145,8 @@ func onDeathFlag(c *cobra.Command, p *launch.OnDeath) {
 			}
 			return err == nil
 		},
-	}, "on-death", "when a rank fails, end the job, shrink to the other ranks, or restart=N: begin the job again, N times at most")
+	}, "on-death", "when a rank fails, end the job, shrink to the other ranks, or restart=N: begin the job again, N "+
+		"times at most")
 }
 
 // complete takes the arguments and checks the combinations of flags.

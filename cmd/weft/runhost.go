@@ -235,7 +235,8 @@ func slotsErrorText(err error, self fabric.NICID) string {
 	switch {
 	case errors.Is(err, ctl.ErrRefused):
 		user := secure.UserName(os.Getuid())
-		return fmt.Sprintf("it refuses to tell its slots: NIC %v may not start processes of user %s there; `weft fabric grant %v run=%s --config FILE` on that host lets it",
+		return fmt.Sprintf("it refuses to tell its slots: NIC %v may not start processes of user %s there; `weft fabric "+
+			"grant %v run=%s --config FILE` on that host lets it",
 			self, user, self, user)
 	case errors.Is(err, ctl.ErrNoAnswer):
 		_, detail, _ := strings.Cut(hostErrorText(err), ": ")

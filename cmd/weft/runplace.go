@@ -110,6 +110,7 @@ func lacksSlots(places []runPlace, n int) error {
 	if n == 1 {
 		need = "needs"
 	}
-	return fmt.Errorf("%s %s %s; %d %s free:%s\nweft run packs: it fills the hosts in this order. Lower -n, wait for other jobs, or add --oversubscribe",
+	return fmt.Errorf("%s %s %s; %d %s free:%s\nweft run packs: it fills the hosts in this order. Lower -n, wait for "+
+		"other jobs, or add --oversubscribe",
 		counted(n, "rank"), need, counted(n, "slot"), free, is, b.String())
 }

@@ -36,22 +36,24 @@ func newSimCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sim [--seed N | --seeds N] [--mutate NAME] [--json]",
 		Short: "Run simulated fabrics under faults and check every promise",
-		Long: `Run simulated fabrics on virtual time, each from one seed, under loss, duplication, reordering,
-corruption, partitions, restarts and hostile processes, and check after each that every promise of Weft
-was kept. A seed that shows a violation is printed; the same seed has the same run again.
+		Long: `Runs simulated fabrics on virtual time, each from one seed, under loss, duplication, reordering,
+corruption, partitions, restarts and hostile processes. After each run, the command checks that
+Weft kept every promise. If a run violates one, the command prints its seed. The same seed repeats
+the same run.
 
-With --mutate, the fabric has a known defect, and success means that it was caught.`,
+With --mutate, the fabric has a known defect, and the command succeeds if it catches the defect.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return runSim(c.Context(), c.OutOrStdout(), &f, c.Flags().Changed)
 		},
 	}
 	c.AddCommand(newCollectivesCommand())
-	seedFlag(c.Flags(), &f.seed, "seed", 1, "run this one seed, or begin with it if --seeds is given")
-	intFlag(c.Flags(), &f.seeds, "seeds", 100, 1, 1<<30, "run so many seeds")
-	c.Flags().StringVar(&f.mutate, "mutate", "", "have the defect `NAME`, and find it; --list-mutations prints all")
+	seedFlag(c.Flags(), &f.seed, "seed", 1, "run this seed alone, or first if --seeds is given")
+	intFlag(c.Flags(), &f.seeds, "seeds", 100, 1, 1<<30, "run N seeds")
+	c.Flags().StringVar(&f.mutate, "mutate", "", "switch on the defect `NAME`, and find it; --list-mutations prints "+
+		"all names")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
-	c.Flags().BoolVar(&f.log, "log", false, "with --seed: tell what is done to the fabric, and when")
+	c.Flags().BoolVar(&f.log, "log", false, "with --seed: print each fault, and its time")
 	c.Flags().BoolVar(&f.list, "list-mutations", false, "print the names of the defects and exit")
 	return c
 }
@@ -93,7 +95,7 @@ func (f *simFlags) options(given func(flag string) bool) (o sweep.Options, err e
 		o.Seeds = 1
 	}
 	if f.log && (!one || f.json) {
-		return o, usagef("--log: expected with --seed alone, which names the one run to tell of")
+		return o, usagef("--log: expected with --seed and without --seeds, since it describes one run")
 	}
 	return o, nil
 }
@@ -119,10 +121,10 @@ func judge(ctx context.Context, r *sweep.Report, o sweep.Options) error {
 		return errors.New(sweep.Plural(r.Violations, "violation"))
 	}
 	if m := r.Faults.Missing(); o.Seeds >= mutationSeeds && len(m) > 0 {
-		return fmt.Errorf("in %d seeds these faults never happened: %s", r.Seeds, strings.Join(m, ", "))
+		return fmt.Errorf("these faults never happened in %d seeds: %s", r.Seeds, strings.Join(m, ", "))
 	}
 	if m := r.Ways.Missing(); o.Seeds >= waySeeds && len(m) > 0 {
-		return fmt.Errorf("in %d seeds these ways were never taken: %s", r.Seeds, strings.Join(m, ", "))
+		return fmt.Errorf("these code paths were never taken in %d seeds: %s", r.Seeds, strings.Join(m, ", "))
 	}
 	return nil
 }

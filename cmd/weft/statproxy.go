@@ -47,7 +47,8 @@ func statProxies(ctx context.Context, out io.Writer, o *statOptions) error {
 // connection.
 func printProxy(out io.Writer, s *proxy.Status, connections bool) {
 	c := s.Counts
-	fmt.Fprintf(out, "proxy %d at %s: %d connections: %d open, %d failed to dial, %d reset; %d bytes there, %d bytes back\n",
+	fmt.Fprintf(out, "proxy %d at %s: %d connections: %d open, %d failed to dial, %d reset; %d bytes there, %d bytes "+
+		"back\n",
 		s.PID, s.Listener, c.Accepted, c.Open, c.Refused, c.Reset, c.There, c.Back)
 	printTurnedAway(out, &c)
 	if !connections {
@@ -62,7 +63,8 @@ func printProxy(out io.Writer, s *proxy.Status, connections bool) {
 // printTurnedAway prints how many connections a proxy turned away, if any.
 func printTurnedAway(out io.Writer, c *proxy.Counts) {
 	if c.GaveWay+c.Full+c.Wrong+c.Unchecked > 0 {
-		fmt.Fprintf(out, "turned away: %d gave way to others without a request, %d were refused because all places were taken, "+
+		fmt.Fprintf(out, "turned away: %d gave way to others without a request, %d were refused because all places were "+
+			"taken, "+
 			"%d had a wrong user or password, %d passwords were not checked\n",
 			c.GaveWay, c.Full, c.Wrong, c.Unchecked)
 	}

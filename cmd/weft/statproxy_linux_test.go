@@ -132,7 +132,7 @@ func TestAProxyTellsItsConnectionsAndDrainsOnATermSignal(t *testing.T) {
 	first.Close()
 	select {
 	case err := <-ended:
-		if err != nil || !strings.Contains(out.String(), "connections, of which 0 could not be dialled and 0 were reset") {
+		if err != nil || !strings.Contains(out.String(), "connections: 0 failed to dial, 0 reset") {
 			t.Errorf("the proxy ended with %v: %s%s", err, out.String(), errs.String())
 		}
 	case <-time.After(patience):
