@@ -47,7 +47,7 @@ func newBenchCommand() *cobra.Command {
 		append(all, lossBench(), idleBench(), pollBench(), fairnessBench(), incastBench(),
 			groupBench(bench.KindBarrier, "Measure barriers of a group"),
 			groupBench(bench.KindBroadcast, "Measure broadcasts to a group"),
-			groupBench(bench.KindAllReduce, "Measure reductions of which every member gets the result"),
+			groupBench(bench.KindAllReduce, "Measure reductions whose result every member gets"),
 			limitsBench(), hostileBench(), newBenchProgram(), vmBench(), netstarBench(), parallelBench(),
 			contendedBench(), streamsBench(),
 			copiesBench(), pagesBench(bench.KindPageIn, "Measure reading pages of network memory"),
@@ -59,27 +59,27 @@ func newBenchKind(k bench.Kind) *cobra.Command {
 	return benchOf[bench.Options, bench.Row]{
 		o: &f.Options, name: k.Name, short: k.Short, long: k.Short + `.
 
-Without HOST, the other process is started on this host; with --link mem, both are
-one process. With HOST, it is what --serve has started there: HOST is an address
-or a name, with a port unless it is ` + strconv.Itoa(bench.DefaultPort) + `.
+Without HOST, the command starts the other process on this host. With --link mem, one process has
+both sides. With HOST, the other side is a weft bench --serve on that host. HOST is an address or a
+name, and needs a port unless the port is ` + strconv.Itoa(bench.DefaultPort) + `.
 
-With --testbed veth, the two sides are on two hosts of their own, joined by a cable:
-network namespaces that are made for the time of the measurement (needs root). There
---loss P loses packets, each way, with that probability.
+With --testbed veth, each side is on its own host, and a cable joins the two. The hosts are network
+namespaces, which exist for the measurement only (needs root). There --loss P drops packets, each
+way, with probability P.
 
-Links are plain unless --sealed says otherwise. With --sealed on,off, both are measured in
-turns; the rows of sealed links have the round trip that sealing adds, and their figure by
-that of plain links. With --against limit, a limit of sealed links seals the same frames.
+Links are plain unless --sealed says otherwise. With --sealed on,off, sealed and plain links take
+turns. The rows of sealed links show the time that sealing adds to a round trip, and the ratio of
+their figure to that of plain links.
 
-With --against limit, the barest program that goes the same way is measured in turns
-with Weft, and the ratio is printed: Weft's figure by the limit's, the median of the
-rounds. Both sides have processors of their own then, as two hosts do; --apart=false leaves them to
-the kernel, and --apart has them so without a limit.
+With --against limit, Weft takes turns with the limit: a bare program that moves the same bytes the
+same way, and seals them if Weft does. The printed ratio is Weft's figure divided by that of the
+limit, as the median of the rounds. Each side then has its own processors, like a host.
+--apart=false leaves the processors to the kernel. --apart separates them without a limit.
 
-With --deployment daemon, each side starts a NIC daemon of its own for the time
-of the measurement; with --deployment shared, there is one for both. What goes one
-way and is longer than ` + strconv.Itoa(limits.CopiedMessage) + ` bytes lies in regions (Process.Alloc), which a daemon reads
-and writes where they are, as a program has it that wants bandwidth. With --json, each size is one object on a line of its own.`,
+With --deployment daemon, each side starts its own NIC daemon for the measurement. With --deployment
+shared, both sides share one daemon. One-way messages longer than ` + strconv.Itoa(limits.CopiedMessage) + ` bytes are in regions
+(Process.Alloc), which a daemon accesses without a copy. With --json, each size is one object on a
+line of its own.`,
 		example: fmt.Sprintf(`  weft bench %[1]s --link udp
   weft bench %[1]s --size all --time 1s --json
   weft bench %[1]s --testbed veth --link xdp --against limit
@@ -92,25 +92,25 @@ and writes where they are, as a program has it that wants bandwidth. With --json
 }
 
 func (f *benchFlags) define(fs *pflag.FlagSet) {
-	choiceFlag(fs, &f.Link, "link", bench.LinkUDP, bench.Links(), "what carries the frames")
+	choiceFlag(fs, &f.Link, "link", bench.LinkUDP, bench.Links(), "carry frames over this link")
 	choiceFlag(fs, &f.Deployment, "deployment", bench.DeployedEmbedded, bench.Deployments(),
-		"where the NICs are: in the processes, in daemons, or one in a daemon that both processes share")
+		"run the NICs in the processes, in one daemon for each side, or in one daemon for both sides")
 	f.Sizes = []int{f.kind.Size}
 	sizesFlag(fs, &f.Sizes, f.kind.Least, f.kind.Most,
-		"length of a message in bytes; all: 1 B to 4 MiB, in powers of four")
-	timeFlag(fs, &f.Time, 5*time.Second, "how long to measure each size")
-	fs.BoolVar(&f.serve, "serve", false, "be the other side for clients from other hosts, until interrupted")
-	fs.StringVar(&f.listen, "listen", ":"+strconv.Itoa(bench.DefaultPort), "`IP:PORT` at which --serve waits")
+		"send messages of N bytes; all: 1 B to 4 MiB, in powers of four")
+	timeFlag(fs, &f.Time, 5*time.Second, "measure each size for this time")
+	fs.BoolVar(&f.serve, "serve", false, "serve clients on other hosts until interrupted")
+	fs.StringVar(&f.listen, "listen", ":"+strconv.Itoa(bench.DefaultPort), "with --serve: listen at `IP:PORT`")
 	choiceFlag(fs, &f.testbed, "testbed", testbedLoopback, []string{testbedLoopback, testbedVeth},
-		"where the two sides are: on this host, or on two made for it")
-	f.seal.define(fs, "on,off measures both in turns, and tells what sealing adds")
-	shareFlag(fs, &f.Loss, "loss", "packets that a testbed loses, each way")
+		"run the two sides on this host, or on two hosts of a testbed")
+	f.seal.define(fs, "on,off measures both in turns, and prints the cost of sealing")
+	shareFlag(fs, &f.Loss, "loss", "with --testbed veth: drop this share of packets, each way")
 	mtuFlag(fs, &f.MTU)
 	choiceFlag(fs, &f.against, "against", "", []string{"limit"},
-		"measure beside what the ground allows, in turns with it")
+		"compare with the limit, in turns")
 	fs.BoolVar(&f.Apart, "apart", false,
-		"give each side processors of its own; --against limit does so, unless this is false")
-	intFlag(fs, &f.Rounds, "rounds", 9, 1, 1000, "how often they take turns; what is printed are medians")
+		"give each side its own processors; --against limit implies it")
+	intFlag(fs, &f.Rounds, "rounds", 9, 1, 1000, "take turns N times, and print medians")
 	if f.kind.Trips {
 		hdrFlag(fs, &f.hdr)
 	}
@@ -120,7 +120,7 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 
 func mtuFlag(fs *pflag.FlagSet, p *int) {
 	intFlag(fs, p, "mtu", testbed.DefaultMTU, testbed.LeastMTU, testbed.MostMTU,
-		"bytes that the testbed's cable carries")
+		"set the MTU of the testbed's cable, in bytes")
 }
 
 // complete takes the argument and checks the combinations of flags.
@@ -148,28 +148,28 @@ func (f *benchFlags) complete(c *cobra.Command, args []string) (err error) {
 		return usagef("--link xdp on this host: expected --testbed veth, --serve or a host, since AF_XDP joins hosts by " +
 			"their network interfaces")
 	case f.testbed != testbedVeth && (fs.Changed("loss") || fs.Changed("mtu")):
-		return usagef("--loss or --mtu without --testbed veth: expected them together, since only a testbed's cable can " +
-			"be chosen")
+		return usagef("--loss or --mtu without --testbed veth: expected --testbed veth, too, since only the cable of a " +
+			"testbed has a loss and an MTU")
 	case f.Apart && (f.serve || len(args) > 0):
-		return usagef("--apart with --serve or a host: expected neither, since both sides must be ours to place")
+		return usagef("--apart with --serve or a host: expected neither, since this command must start both sides")
 	case f.serve && f.against != "":
-		return usagef("--serve with --against: expected one or the other, since it is the client that compares")
+		return usagef("--serve with --against: expected one or the other, since the client compares")
 	case fs.Changed("rounds") && f.against == "" && f.seal.links != sealedBoth:
-		return usagef("--rounds without --against or --sealed on,off: expected them together, since there is nothing to " +
-			"take turns with")
+		return usagef("--rounds without --against or --sealed on,off: expected one of these, too, since otherwise " +
+			"nothing takes turns")
 	case f.serve && f.seal.links == sealedBoth:
-		return usagef("--serve with --sealed on,off: expected on or off, as the client has it")
+		return usagef("--serve with --sealed on,off: expected the client's choice, on or off")
 	case f.hdr != "" && f.seal.links == sealedBoth:
-		return usagef("--hdr with --sealed on,off: expected on or off, since the file is of one kind of links")
+		return usagef("--hdr with --sealed on,off: expected on or off, since the file is for one kind of link")
 	case f.Loss == 1:
 		return usagef("--loss 100%%: expected less, since no packet would arrive")
 	case f.hdr != "" && (f.serve || len(f.Sizes) > 1):
 		return usagef("--hdr with --serve or several sizes: expected a client, and one size")
 	case f.serve && (fs.Changed("json") || fs.Changed("size") || fs.Changed("time")):
-		return usagef("--serve with --json, --size or --time: expected none of them, since it is the client that says " +
-			"what is measured, and prints it")
+		return usagef("--serve with --json, --size or --time: expected none of them, since the client " +
+			"chooses what to measure, and prints it")
 	case !f.serve && fs.Changed("listen"):
-		return usagef("--listen %s without --serve: only --serve waits at an address", f.listen)
+		return usagef("--listen %s without --serve: expected both, since only --serve listens", f.listen)
 	}
 	if shared {
 		f.Link = bench.LinkNone
@@ -221,7 +221,7 @@ func hostPort(s string) (string, error) {
 		return "", err
 	}
 	if a.IP == nil || a.Port == 0 {
-		return "", fmt.Errorf("no host or no port in it")
+		return "", fmt.Errorf("the host or the port is missing")
 	}
 	return a.String(), nil
 }

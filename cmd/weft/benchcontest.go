@@ -24,15 +24,15 @@ type contestFlags struct {
 func contendedBench() *cobra.Command {
 	f := &contestFlags{ContestOptions: bench.ContestOptions{Kind: bench.KindContended, Over: bench.CarriedBy(),
 		Deployments: []string{bench.DeployedEmbedded}, Against: []string{bench.AgainstTCP}}}
-	return f.command("Measure Weft and TCP beside programs that compute",
-		`Measures round trips and writes one way while other programs compute on all processors, as
-on a machine that several services share. Weft and TCP take turns. Both do the same work, each in
-two processes of its own.`, func(fs *pflag.FlagSet) {
+	return f.command("Compare Weft with TCP while other programs compute",
+		`Measures round trips and one-way writes while other programs compute on all processors, as
+on a machine that several services share. Weft and TCP take turns. Each does the same work in two
+processes of its own.`, func(fs *pflag.FlagSet) {
 			intFlag(fs, &f.Hogs, "hogs", runtime.NumCPU(), 0, 1024,
-				"how many programs compute meanwhile, each on one processor")
+				"run N computing programs, each on one processor")
 			wordsFlag(fs, &f.Over, "over", "CARRIER,…", bench.CarriedBy(),
-				"what carries the bytes: messages (calls, in round trips) or streams")
-			f.counts(fs, "streams", "1", "how many connections, or messages, at a time")
+				"carry the bytes by messages (calls, in round trips) or streams")
+			f.counts(fs, "streams", "1", "use these numbers of concurrent connections or messages")
 			f.sizes(fs, "64,64KiB,1MiB")
 		}, `  weft bench contended --hogs 2
   weft bench contended --hogs 2 --size 1MiB --streams 16 --over stream --json
@@ -44,10 +44,10 @@ func streamsBench() *cobra.Command {
 	f := &contestFlags{ContestOptions: bench.ContestOptions{Kind: bench.KindStreams,
 		Over:        []string{bench.CarriedByStreams},
 		Deployments: []string{bench.DeployedEmbedded}, Against: []string{bench.AgainstTCP}}}
-	return f.command("Measure many streams at a time, beside TCP and TLS",
-		`Measures round trips and writes one way over many streams at a time. Streams and TCP take turns.
-Both do the same work, each in two processes of its own.`, func(fs *pflag.FlagSet) {
-			f.counts(fs, "count", "1,4,16,64", "how many streams at a time")
+	return f.command("Compare many concurrent streams with TCP and TLS",
+		`Measures round trips and one-way writes over many concurrent streams. Streams and TCP take turns.
+Each does the same work in two processes of its own.`, func(fs *pflag.FlagSet) {
+			f.counts(fs, "count", "1,4,16,64", "use these numbers of concurrent streams")
 			f.sizes(fs, "1KiB,64KiB,1MiB")
 		}, `  weft bench streams
   weft bench streams --count 1,64 --size 64KiB --against tcp,tls --json`)
@@ -59,26 +59,26 @@ func (f *contestFlags) command(short, long string, flags func(*pflag.FlagSet), e
 		o: &f.ContestOptions, name: f.Kind, short: short, example: example,
 		long: long + `
 
-With --testbed veth, the two sides are on two hosts of their own, joined by a cable: network
-namespaces that are made for the time of the measurement (needs root). --against tcp measures
-plain links beside TCP, and --against tls sealed links beside TLS of Go. In both, the fields of
-the other contestant are named tcp.
+With --testbed veth, each side is on its own host, and a cable joins the two. The hosts are network
+namespaces, which exist for the measurement only (needs root). --against tcp compares plain links
+with TCP, and --against tls compares sealed links with TLS of Go. In both cases, the fields of the
+other contestant are named tcp.
 
-A row has the round trips of all rounds, and bytes a second as the median of the rounds. The
-ratio of the medians and that of the bytes are medians of the rounds' ratios.`,
+A row has the round trips of all rounds, and the median of the rounds' bytes per second. Its ratios
+are medians of the rounds' ratios.`,
 		each: "case", self: &f.Self, spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
 			flags(fs)
 			wordsFlag(fs, &f.Deployments, "deployment", "WHERE,…",
 				[]string{bench.DeployedEmbedded, bench.DeployedDaemon},
-				"where the NICs are: in the processes, or in daemons")
-			wordsFlag(fs, &f.Against, "against", "WHAT,…", bench.ContestAgainst(), "what to measure beside")
+				"run the NICs in the processes or in daemons")
+			wordsFlag(fs, &f.Against, "against", "WHAT,…", bench.ContestAgainst(), "compare with these contestants")
 			choiceFlag(fs, &f.testbed, "testbed", testbedVeth, []string{testbedLoopback, testbedVeth},
-				"where the two sides are: on this host, or on two made for it")
+				"run the two sides on this host, or on two hosts of a testbed")
 			choiceFlag(fs, &f.Link, "link", bench.LinkUDP, []string{bench.LinkUDP, bench.LinkXDP},
-				"what carries Weft's frames")
-			timeFlag(fs, &f.Time, 4*time.Second, "how long to measure each case")
-			intFlag(fs, &f.Rounds, "rounds", 5, 1, 1000, "how often the two take turns; what is printed are medians")
+				"carry Weft's frames over this link")
+			timeFlag(fs, &f.Time, 4*time.Second, "measure each case for this time")
+			intFlag(fs, &f.Rounds, "rounds", 5, 1, 1000, "take turns N times, and print medians")
 		},
 		check: f.check, run: f.run, head: f.head, line: contestLine,
 	}.command()
@@ -100,7 +100,7 @@ func (f *contestFlags) sizes(fs *pflag.FlagSet, value string) {
 		func(s string) (int, bool) {
 			sizes, ok := bench.ParseSizes(s)
 			return first(sizes), ok && len(sizes) == 1 && sizes[0] >= 1
-		}, "bytes of a message each way, or of a write")
+		}, "send messages of these lengths each way, or writes")
 }
 
 func first(l []int) int {
@@ -133,7 +133,7 @@ func (f *contestFlags) run(ctx context.Context, o bench.ContestOptions, row func
 func (f *contestFlags) head() string {
 	where := "two processes on this host"
 	if f.Veth {
-		where = "two hosts made for it"
+		where = "two hosts of a testbed"
 	}
 	return fmt.Sprintf("# weft bench %s: link %s, %s, %d programs compute; %v for each case, medians of %d rounds\n# "+
 		"%-8s %-9s %-7s %7s %8s  %22s %22s %22s\n",

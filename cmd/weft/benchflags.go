@@ -50,7 +50,7 @@ func numbersFlag(fs *pflag.FlagSet, p *[]int, name string, least, most int, what
 	fs.Var(&checkedFlag{
 		kind: "N,…",
 		text: strings.Join(text, ","),
-		want: fmt.Sprintf("%s from %d to %d, with commas between them", what, least, most),
+		want: fmt.Sprintf("%s from %d to %d, separated by commas", what, least, most),
 		set: func(s string) bool {
 			*p = nil
 			for word := range strings.SplitSeq(s, ",") {

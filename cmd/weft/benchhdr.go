@@ -29,7 +29,7 @@ func hdrFlag(fs *pflag.FlagSet, file *string) {
 			*file = s
 			return s != ""
 		},
-	}, "hdr", "write the distribution of the round trips, in µs, to FILE, as HdrHistogram's plotters read it")
+	}, "hdr", "write the distribution of the round trips, in µs, to FILE, in the format of HdrHistogram's plotters")
 }
 
 // writeHDR returns a function that writes a distribution to a file; nil if name is empty. It

@@ -23,24 +23,24 @@ func lossBench() *cobra.Command {
 	return benchOf[bench.LossOptions, bench.LossRow]{
 		o: &o, sealing: &o.Sealing, name: bench.KindLoss,
 		short: "Measure what lost packets cost: goodput, and round trips",
-		long: `Measures a stream between two hosts whose network loses packets, each way, beside the
-same stream between two hosts with the same programs attached that lose none; and
-round trips of 64 bytes with the loss. The hosts are made for it (needs root), and
+		long: `Measures a stream between two hosts whose network loses packets, each way. For comparison, it
+measures the same stream, with the same programs attached, between two hosts without loss. It also
+measures round trips of 64 bytes with the loss. The hosts are network namespaces (needs root), and
 each has half of the processors.`,
 		self: &o.Self, spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
 			choiceFlag(fs, &o.Link, "link", bench.LinkUDP, []string{bench.LinkUDP, bench.LinkXDP},
-				"what carries the frames")
+				"carry frames over this link")
 			choiceFlag(fs, &o.Deployment, "deployment", bench.DeployedEmbedded,
 				[]string{bench.DeployedEmbedded, bench.DeployedDaemon},
-				"where the NICs are: in the processes, or in daemons")
+				"run the NICs in the processes or in daemons")
 			choiceFlag(fs, &on, "testbed", testbedVeth, []string{testbedVeth},
-				"where the two sides are: on hosts made for it")
-			shareFlag(fs, &o.Loss, "loss", "packets that are lost, each way (default 1%)")
+				"run the two sides on hosts of a testbed")
+			shareFlag(fs, &o.Loss, "loss", "drop this share of packets, each way (default 1%)")
 			mtuFlag(fs, &o.MTU)
-			sizeFlag(fs, &o.Size, 1<<20, "length of a message of the stream in bytes")
-			timeFlag(fs, &o.Time, 5*time.Second, "how long to measure each of the three")
-			intFlag(fs, &o.Rounds, "rounds", 50, 1, 1000, "how often they take turns")
+			sizeFlag(fs, &o.Size, 1<<20, "stream messages of N bytes")
+			timeFlag(fs, &o.Time, 5*time.Second, "measure each of the three for this time")
+			intFlag(fs, &o.Rounds, "rounds", 50, 1, 1000, "take turns N times")
 			hdrFlag(fs, &hdr)
 		},
 		check: func(*cobra.Command, []string) (err error) {
@@ -68,13 +68,13 @@ func idleBench() *cobra.Command {
 	var o bench.IdleOptions
 	return benchOf[bench.IdleOptions, bench.IdleRow]{
 		o: &o, sealing: &o.Sealing, name: bench.KindIdle,
-		short: "Measure what a NIC daemon costs, and its processes, when nothing is to be done", self: &o.Self,
+		short: "Measure the processor time of an idle NIC daemon and its processes", self: &o.Self,
 		spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
-			intFlag(fs, &o.Processes, "processes", 128, 1, 1024, "how many processes are attached")
+			intFlag(fs, &o.Processes, "processes", 128, 1, 1024, "attach N processes")
 			intFlag(fs, &o.Programs, "programs", 4, 1, 128,
-				"how many programs they are spread over; fewer if there are fewer processes")
-			timeFlag(fs, &o.Time, 5*time.Second, "how long to measure")
+				"spread them over N programs, or over fewer if there are fewer processes")
+			timeFlag(fs, &o.Time, 5*time.Second, "measure for this time")
 		},
 		// a program without a process would end at once, and an ended program has no processor
 		// clock
@@ -100,8 +100,8 @@ func pollBench() *cobra.Command {
 		o: &o, name: bench.KindPoll, short: "Measure a poll of an engine that serves idle processes", each: "number",
 		spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
-			numbersFlag(fs, &o.Processes, "processes", 1, 4096, "whole numbers", "how many processes are idle")
-			timeFlag(fs, &o.Time, time.Second, "how long to measure with each number")
+			numbersFlag(fs, &o.Processes, "processes", 1, 4096, "whole numbers", "poll with these numbers of idle processes")
+			timeFlag(fs, &o.Time, time.Second, "measure each number for this time")
 		},
 		run: bench.RunPoll,
 		head: func() string {
@@ -120,15 +120,16 @@ func fairnessBench() *cobra.Command {
 		o: &o, sealing: &o.Sealing, name: bench.KindFairness, short: "Measure how evenly one NIC serves many processes",
 		long: `Measure how evenly one NIC serves many processes.
 
-Two NIC daemons are started on this host, and programs with so many attached processes in all. Each process sends to its
-neighbour on the same NIC and to a receiver on the other, as much as it can, and receives from its other neighbour. What
-is compared is the bytes a second that each has sent and received, by Jain's index: 1 when all are equal.`,
+The command starts two NIC daemons on this host, and programs with --processes attached processes in
+all. Each process sends as fast as it can to its neighbor on the same NIC and to a receiver on the
+other, and receives from its other neighbor. The result is Jain's index of the bytes per second
+that each process sent and received: 1 if all are equal.`,
 		self: &o.Self,
 		flags: func(fs *pflag.FlagSet) {
-			intFlag(fs, &o.Processes, "processes", 256, 2, 1024, "how many processes are attached")
-			intFlag(fs, &o.Programs, "programs", 4, 1, 64, "how many programs they are spread over")
-			sizeFlag(fs, &o.Size, 256<<10, "length of a message in bytes")
-			timeFlag(fs, &o.Time, 5*time.Second, "how long to measure")
+			intFlag(fs, &o.Processes, "processes", 256, 2, 1024, "attach N processes in all")
+			intFlag(fs, &o.Programs, "programs", 4, 1, 64, "spread them over N programs")
+			sizeFlag(fs, &o.Size, 256<<10, "send messages of N bytes")
+			timeFlag(fs, &o.Time, 5*time.Second, "measure for this time")
 		},
 		run: single(bench.RunFairness),
 		line: func(r bench.FairRow) string {
@@ -144,16 +145,17 @@ func incastBench() *cobra.Command {
 	var o bench.IncastOptions
 	return benchOf[bench.IncastOptions, bench.IncastRow]{
 		o: &o, sealing: &o.Sealing, name: bench.KindIncast,
-		short: "Measure what many senders of long messages do to one receiver, and to its short messages",
-		long: `Measure what many senders of long messages do to one receiver, and to its short messages.
+		short: "Measure the effect of many senders of long messages on one receiver",
+		long: `Measure the effect of many senders of long messages on one receiver, and on its short messages.
 
-Each sender has a NIC of its own; all are in one program, the receiver in another, and short messages come from a third.
-All goes over UDP on loopback. Half of the time the senders rest, so that the short messages can be compared.`,
+Each sender has its own NIC. All senders are in one program, the receiver is in another, and a third
+program sends short messages. All frames use UDP on loopback. Half of the time the senders pause, to
+measure the short messages without them.`,
 		self: &o.Self,
 		flags: func(fs *pflag.FlagSet) {
-			intFlag(fs, &o.Senders, "senders", 15, 1, 64, "how many send long messages")
-			sizeFlag(fs, &o.Size, 1<<20, "length of a long message in bytes")
-			timeFlag(fs, &o.Time, 5*time.Second, "how long to measure")
+			intFlag(fs, &o.Senders, "senders", 15, 1, 64, "run N senders of long messages")
+			sizeFlag(fs, &o.Size, 1<<20, "send long messages of N bytes")
+			timeFlag(fs, &o.Time, 5*time.Second, "measure for this time")
 		},
 		run: single(bench.RunIncast),
 		line: func(r bench.IncastRow) string {
@@ -175,18 +177,18 @@ func groupBench(kind, short string) *cobra.Command {
 	return benchOf[bench.GroupOptions, bench.GroupRow]{
 		o: &o, sealing: &o.Sealing, name: kind, short: short, long: short + `.
 
-The members are in one program, each with a NIC of its own. What is measured is how long the operation takes at
+The members are in one program, each with its own NIC. The result is the time of the operation at
 rank 0. With --json, each size is one object on a line of its own.`, each: "size",
 		flags: func(fs *pflag.FlagSet) {
-			intFlag(fs, &o.Members, "members", 4, 1, 64, "how many members, each on a NIC of its own")
-			choiceFlag(fs, &o.Link, "link", bench.LinkUDP, bench.Links(), "what carries the frames")
-			timeFlag(fs, &o.Time, 5*time.Second, "how long to measure each size")
+			intFlag(fs, &o.Members, "members", 4, 1, 64, "run N members, each with its own NIC")
+			choiceFlag(fs, &o.Link, "link", bench.LinkUDP, bench.Links(), "carry frames over this link")
+			timeFlag(fs, &o.Time, 5*time.Second, "measure each size for this time")
 			into := &o.Sizes
 			if kind == bench.KindBarrier {
 				into = &[]int{0}
 			}
 			sizesFlag(fs, into, 0, bench.MaxSize,
-				"length of the data in bytes, of which a barrier has none; all: 1 B to 4 MiB, in powers of four")
+				"use N bytes of data; all: 1 B to 4 MiB, in powers of four; a barrier has no data")
 		},
 		run: bench.RunGroup,
 		head: func() string {
@@ -204,24 +206,24 @@ func limitsBench() *cobra.Command {
 	var o bench.LimitsOptions
 	return benchOf[bench.LimitsOptions, bench.LimitRow]{
 		o: &o, name: bench.KindLimits,
-		short: "Measure what this machine allows, with bare programs that do nothing else",
-		long: `Measures what this machine allows: for each way that Weft goes, the barest program
-that goes the same way. What goes over a network runs on two hosts that are made for
-the time of the measurement (needs root; left out without).
+		short: "Measure the limits of this machine with bare programs that do nothing else",
+		long: `Measures the limits of this machine: bare programs that move the same bytes the same way as Weft, and
+do nothing else. Limits of a network run on two hosts of a testbed, which need root. Without root,
+these limits are skipped.
 
-All are measured in each round; what is printed is the median of the rounds.
+Each round measures all limits. The command prints the medians of the rounds.
 
 ` + limitNames(), each: "limit and size",
 		self: &o.Self, spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
-			timeFlag(fs, &o.Time, time.Second, "how long to measure each limit and size")
-			intFlag(fs, &o.Rounds, "rounds", 5, 1, 1000, "rounds in which that time is spent")
+			timeFlag(fs, &o.Time, time.Second, "measure each limit and size for this time")
+			intFlag(fs, &o.Rounds, "rounds", 5, 1, 1000, "divide that time into N rounds")
 			mtuFlag(fs, &o.MTU)
-			wordsFlag(fs, &o.Names, "only", "NAME,…", bench.LimitNames(), "only these limits")
+			wordsFlag(fs, &o.Names, "only", "NAME,…", bench.LimitNames(), "measure only these limits")
 		},
 		check: func(c *cobra.Command, _ []string) error {
 			o.Missing = func(name string, why error) {
-				fmt.Fprintf(c.ErrOrStderr(), "weft: left out: %s: %v\n", name, why)
+				fmt.Fprintf(c.ErrOrStderr(), "weft: skipped: %s: %v\n", name, why)
 			}
 			if err := bench.CheckRounds(o.Time, o.Rounds); err != nil {
 				return &exitError{exitUsage, err}
@@ -243,23 +245,24 @@ func hostileBench() *cobra.Command {
 	var o bench.HostileOptions
 	return benchOf[bench.HostileOptions, bench.HostileRow]{
 		o: &o, sealing: &o.Sealing, name: "hostile",
-		short: "Set hostile processes on a NIC daemon and measure what it costs the others",
-		long: `Starts a NIC daemon and processes that exchange messages by it, each of which is
-checked, and sets processes on them that misbehave in every way that a process can.
-The time of round trips is compared with that beside as many processes that only
-burn the processor, in turns. The status is 1 if a message was lost, doubled or
-altered, if the daemon ended, did not name an offender, or holds anything when all
-have gone, or if a round trip took more than ` + fmt.Sprint(bench.HostileBound) + ` times as long (median).
+		short: "Attack a NIC daemon with hostile processes, and measure the effect on others",
+		long: `Starts a NIC daemon and processes that exchange messages through it, and checks each message. Other
+processes misbehave in every way that a process can. In turns with them, the same number of
+processes only burn processor time, and the command compares the round trips.
+
+The exit status is 1 if a message was lost, duplicated or altered, if the daemon ended, did not name
+an offender, or still held resources when all processes had gone, or if the median round trip took
+more than ` + fmt.Sprint(bench.HostileBound) + ` times as long.
 
 ` + hostileKinds(), each: "kind",
 		self: &o.Self,
 		flags: func(fs *pflag.FlagSet) {
 			durationFlag(fs, &o.Time, "time", time.Minute, 100*time.Millisecond, 24*time.Hour,
-				"how long to measure, all kinds together")
-			intFlag(fs, &o.Each, "each", 2, 1, 64, "how many processes of one kind at a time")
-			seedFlag(fs, &o.Seed, "seed", 1, "what they draw from")
+				"measure for this time, all kinds together")
+			intFlag(fs, &o.Each, "each", 2, 1, 64, "run N concurrent processes of each kind")
+			seedFlag(fs, &o.Seed, "seed", 1, "draw the misbehavior from seed N")
 			wordsFlag(fs, &o.Kinds, "kinds", "KIND,…", append(hostile.Kinds(), "all"),
-				"only these ways to misbehave; all is all at once")
+				"run only these kinds of misbehavior; all: all kinds at once")
 		},
 		run: bench.RunHostile,
 		head: func() string {

@@ -22,19 +22,19 @@ func deathsBench() *cobra.Command {
 	var o machine.DeathsOptions
 	return benchOf[machine.DeathsOptions, machine.DeathsRow]{
 		o: &o, name: machine.KindDeaths,
-		short: "Look for what jobs leave behind when a rank, a daemon, a launcher or a host dies",
-		long: `Makes hosts out of network namespaces (needs root), starts a NIC daemon on each, and runs
-jobs on them with weft run. Each job dies in one way, round after round. A row tells how long
-any process of the job stayed, and what was left: processes, memory files, sockets. The exit
-status is 1 if anything was left after a minute.`, each: "way to die",
+		short: "Check that jobs leave nothing behind when a rank, a daemon, a launcher or a host dies",
+		long: `Creates hosts from network namespaces (needs root), starts a NIC daemon on each, and runs jobs on
+them with weft run. In each round, a job dies in each way. A row shows how long processes of the
+job survived, and the remaining processes, memory files and sockets. The exit status is 1 if
+anything remained after a minute.`, each: "way to die",
 		self: &o.Self, spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
-			intFlag(fs, &o.Hosts, "hosts", 4, 2, 16, "hosts of the testbed")
-			intFlag(fs, &o.Ranks, "ranks", 8, 3, 256, "ranks of a job")
-			intFlag(fs, &o.Rounds, "rounds", 20, 1, 1000, "jobs for each way to die")
+			intFlag(fs, &o.Hosts, "hosts", 4, 2, 16, "use a testbed of N hosts")
+			intFlag(fs, &o.Ranks, "ranks", 8, 3, 256, "run jobs of N ranks")
+			intFlag(fs, &o.Rounds, "rounds", 20, 1, 1000, "run N jobs for each way to die")
 			durationFlag(fs, &o.Grace, "grace", time.Second, 10*time.Millisecond, time.Minute,
-				"time between SIGTERM and SIGKILL")
-			wordsFlag(fs, &o.Kinds, "only", "WAY,…", machine.Deaths(), "only these ways to die")
+				"wait this long between SIGTERM and SIGKILL")
+			wordsFlag(fs, &o.Kinds, "only", "WAY,…", machine.Deaths(), "test only these ways to die")
 		},
 		run: machine.RunDeaths,
 		head: func() string {
@@ -57,12 +57,12 @@ func linesBench() *cobra.Command {
 	return benchOf[machine.LinesOptions, machine.LinesRow]{
 		o: &o, name: machine.KindLines, short: "Check that no line of many ranks is lost, torn or out of order",
 		long: `Runs ranks that print numbered lines with weft run, and checks each line. The exit status is 1
-if a line was lost, torn or out of its rank's order, or if the launcher had more than 64 MiB of memory.`,
+if a line was lost, torn or out of its rank's order, or if the launcher used more than 64 MiB of memory.`,
 		self: &o.Self, spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
-			intFlag(fs, &o.Hosts, "hosts", 0, 0, 16, "hosts of a testbed; 0: all ranks on this host")
-			intFlag(fs, &o.Ranks, "ranks", 8, 1, 256, "ranks of the job")
-			intFlag(fs, &o.Lines, "lines", 1_000_000, 1, 1<<30, "lines of each rank")
+			intFlag(fs, &o.Hosts, "hosts", 0, 0, 16, "use a testbed of N hosts; 0: all ranks on this host")
+			intFlag(fs, &o.Ranks, "ranks", 8, 1, 256, "run a job of N ranks")
+			intFlag(fs, &o.Lines, "lines", 1_000_000, 1, 1<<30, "print N lines from each rank")
 		},
 		run: single(machine.RunLines),
 		line: func(r machine.LinesRow) string {
@@ -77,14 +77,14 @@ if a line was lost, torn or out of its rank's order, or if the launcher had more
 func unreadBench() *cobra.Command {
 	var o machine.UnreadOptions
 	return benchOf[machine.UnreadOptions, machine.UnreadRow]{
-		o: &o, name: machine.KindUnread, short: "Check that input that no rank reads takes no memory",
-		long: `Offers input to a rank that never reads, by weft run, and compares the memory of the launcher and
-the keeper with that of the same job without input. The exit status is 1 if they have more, or if
-the job does not end at SIGTERM.`,
+		o: &o, name: machine.KindUnread, short: "Check that unread input takes no memory",
+		long: `Offers input through weft run to a rank that never reads. Compares the memory of the launcher and the
+keeper with that of the same job without input. The exit status is 1 if they use more, or if the
+job does not end at SIGTERM.`,
 		self: &o.Self, spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
-			intFlag(fs, &o.Bytes, "bytes", 100_000_000, 1, 1<<40, "bytes of input")
-			timeFlag(fs, &o.Time, 3*time.Second, "how long to offer them")
+			intFlag(fs, &o.Bytes, "bytes", 100_000_000, 1, 1<<40, "offer N bytes of input")
+			timeFlag(fs, &o.Time, 3*time.Second, "offer them for this time")
 		},
 		run: single(machine.RunUnread),
 		line: func(r machine.UnreadRow) string {
@@ -98,15 +98,16 @@ the job does not end at SIGTERM.`,
 func startsBench() *cobra.Command {
 	var o machine.StartsOptions
 	return benchOf[machine.StartsOptions, machine.StartsRow]{
-		o: &o, name: machine.KindStarts, short: "Measure how long programs take to start, beside the launchers of MPI",
-		long: `Starts true on many ranks, in turns by weft run and by the launchers of Open MPI and MPICH where
-they are installed. The ratio is weft's median by theirs. Then it starts 4 and 16 ranks on each host
-of a testbed (needs root), where the ratio is the second median by the first.`, each: "launcher",
+		o: &o, name: machine.KindStarts, short: "Compare the start of programs with the launchers of MPI",
+		long: `Starts the program true on many ranks, in turns by weft run and by the launchers of Open MPI and
+MPICH, if they are installed. The ratio is weft's median divided by theirs. Then the command starts
+4 and 16 ranks on each host of a testbed (needs root). That ratio is the second median divided by
+the first.`, each: "launcher",
 		self: &o.Self, spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
-			intFlag(fs, &o.Ranks, "ranks", 8, 1, 256, "ranks on this host")
-			intFlag(fs, &o.Hosts, "hosts", 4, 0, 16, "hosts of the testbed; 0: none")
-			intFlag(fs, &o.Rounds, "rounds", 9, 1, 1000, "starts by each launcher")
+			intFlag(fs, &o.Ranks, "ranks", 8, 1, 256, "start N ranks on this host")
+			intFlag(fs, &o.Hosts, "hosts", 4, 0, 16, "use a testbed of N hosts; 0: none")
+			intFlag(fs, &o.Rounds, "rounds", 9, 1, 1000, "start N times with each launcher")
 		},
 		run: machine.RunStarts,
 		head: func() string {

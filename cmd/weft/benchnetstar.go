@@ -17,35 +17,33 @@ func netstarBench() *cobra.Command {
 	var where string
 	return benchOf[bench.NetstarOptions, bench.NetstarRow]{
 		o: &o, sealing: &o.Sealing, name: bench.KindNetstar,
-		short: "Measure what Net*'s interface claims: system calls of a message, timers, recovery, and messages beside TCP",
-		long: `Measures what the paper of Net* claims for an interface of shared queues
-(docs/netstar.md):
+		short: "Measure the claims of the Net* paper: system calls, copies, timers, recovery, messages",
+		long: `Measures the claims of the Net* paper for an interface of shared queues (docs/netstar.md):
 
-  messages   their echoes and bytes a second by each link, beside TCP in the same rounds
-  calls      system calls of two processes that are attached to a daemon, as they count
-             them: of single messages, of bursts, and while the NIC is busy
-  link       system calls of the links of NICs inside the program, for each message
-  copies     how often each side copies the bytes of a message, counted where they are copied
-  recovery   what a lost frame costs, and how often what is sent again; beside TCP over
-             two hosts whose cable loses frames, where those can be made (needs root)
-  timer      what one costs: the hotel's, Go's runtime's, the kernel's
-  tick       the alternative that the paper rejects: a NIC that looks every 10 ms
+  messages   echoes and bytes per second over each link, compared with TCP in the same rounds
+  calls      system calls of two processes that are attached to a daemon, as the processes
+             count them: for single messages, for bursts, and while the NIC is busy
+  link       system calls for each message on the links of embedded NICs
+  copies     how often each side copies the bytes of a message, counted at the copies
+  recovery   the cost of a lost frame, and the number of retransmitted frames; with root,
+             also compared with TCP between two hosts whose cable loses frames
+  timer      the cost of a timer: of the hotel, of Go's runtime, of the kernel
+  tick       the alternative that the paper rejects: a NIC that polls every 10 ms
 
-Those beside TCP go over loopback, or over two hosts that are made for it. With
---rate, there is one such pair of hosts for each rate, whose cables a token bucket
-paces; only messages are measured then.`, each: "figure",
+Comparisons with TCP use loopback, or two hosts of a testbed. With --rate, each rate has its own
+pair of hosts, and a token bucket paces their cables. Only messages are measured then.`, each: "figure",
 		self: &o.Self, spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
-			wordsFlag(fs, &o.Parts, "only", "PART,…", bench.NetstarParts(), "only these parts")
+			wordsFlag(fs, &o.Parts, "only", "PART,…", bench.NetstarParts(), "measure only these parts")
 			choiceFlag(fs, &where, "testbed", testbedLoopback, []string{testbedLoopback, testbedVeth},
-				"what messages and TCP go over")
+				"run messages and TCP over loopback, or between two hosts of a testbed")
 			ratesFlag(fs, &o.Rates,
-				"rates of the cables of two hosts, such as 10,100,155Mbit: messages beside TCP over each")
+				"compare messages with TCP over cables of these rates, such as 10,100,155Mbit")
 			o.Loss = 0.01
-			shareFlag(fs, &o.Loss, "loss", "frames that are lost, each way (default 1%)")
-			timeFlag(fs, &o.Time, time.Second, "how long to measure each figure")
+			shareFlag(fs, &o.Loss, "loss", "drop this share of frames, each way (default 1%)")
+			timeFlag(fs, &o.Time, time.Second, "measure each figure for this time")
 			o.Sizes = []int{64, 4 << 10, 64 << 10, 1 << 20}
-			sizesFlag(fs, &o.Sizes, 1, 16<<20, "length of messages beside TCP in bytes")
+			sizesFlag(fs, &o.Sizes, 1, 16<<20, "compare messages of N bytes with TCP")
 		},
 		check: func(c *cobra.Command, _ []string) error {
 			o.Veth = where == testbedVeth
@@ -67,7 +65,7 @@ func checkRates(c *cobra.Command, o *bench.NetstarOptions) error {
 	}
 	if c.Flags().Changed("testbed") && !o.Veth {
 		return usagef(
-			"--rate with --testbed %s: cables with a rate are between two hosts; expected --testbed %s, or none",
+			"--rate with --testbed %s: expected --testbed %s or none, since only the cables of a testbed have a rate",
 			testbedLoopback, testbedVeth)
 	}
 	if len(o.Parts) == 0 {
@@ -75,7 +73,7 @@ func checkRates(c *cobra.Command, o *bench.NetstarOptions) error {
 	}
 	for _, part := range o.Parts {
 		if part != bench.NetstarMessages {
-			return usagef("--rate with --only %s: cables with a rate are for %s alone", part, bench.NetstarMessages)
+			return usagef("--rate with --only %s: expected %s alone", part, bench.NetstarMessages)
 		}
 	}
 	if !c.Flags().Changed("size") {
@@ -126,7 +124,7 @@ func netstarFigures(r bench.NetstarRow) string {
 			c.Sender, c.SenderOwn, c.Receiver, c.ReceiverOwn)
 	case r.Recovery != nil:
 		c := r.Recovery
-		return fmt.Sprintf("%.1f %% lost: p50 %.2f µs (%.2f without), p99 %.2f µs, p99.9 %.2f µs; %d sent again, %.1f µs "+
+		return fmt.Sprintf("%.1f %% lost: p50 %.2f µs (%.2f without), p99 %.2f µs, p99.9 %.2f µs; %d retransmitted, %.1f µs "+
 			"later (%.1f without)",
 			100*c.Loss, us(c.P50), us(c.CleanP50), us(c.P99), us(c.P999), c.Sent, us(c.Delay), us(c.CleanDelay))
 	case r.Timer != nil:

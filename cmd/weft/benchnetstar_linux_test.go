@@ -216,8 +216,8 @@ func TestBenchNetstarMeasuresEachRate(t *testing.T) {
 func TestWrongRatesAreRefused(t *testing.T) {
 	for line, want := range map[string]string{
 		"bench netstar --rate 10":                             `invalid argument "10" for "--rate" flag: expected rates from 1Mbit to 10Gbit such as 100Mbit`,
-		"bench netstar --rate 10Mbit --only tick":             "--rate with --only tick: cables with a rate are for messages alone",
-		"bench netstar --rate 10Mbit --testbed loopback":      "--rate with --testbed loopback: cables with a rate are between two hosts",
+		"bench netstar --rate 10Mbit --only tick":             "--rate with --only tick: expected messages alone",
+		"bench netstar --rate 10Mbit --testbed loopback":      "--rate with --testbed loopback: expected --testbed veth or none",
 		"testbed exec --rate 10,100,155Mbit -- true":          "--rate has 3 rates: expected one, or one for each of the 2 hosts",
 		"testbed exec --rate 11Gbit --hosts 2 -- true":        `invalid argument "11Gbit" for "--rate" flag`,
 		"testbed supervise --rate 10,100,155Mbit --on 0 true": "--rate has 3 rates",

@@ -12,10 +12,10 @@ import (
 
 const pagesLong = `.
 
-The page server is another program on this host, with a NIC of its own.`
+The page server is another program on this host, with its own NIC.`
 
 func pagesLinkFlag(fs *pflag.FlagSet, o *bench.PagesOptions) {
-	choiceFlag(fs, &o.Link, "link", bench.LinkUDP, []string{bench.LinkUDP, bench.LinkShm}, "what carries the frames")
+	choiceFlag(fs, &o.Link, "link", bench.LinkUDP, []string{bench.LinkUDP, bench.LinkShm}, "carry frames over this link")
 }
 
 // pagesBench returns the command weft bench pagein or pageout.
@@ -24,15 +24,15 @@ func pagesBench(kind, short string) *cobra.Command {
 	var page int64
 	var where string
 	return benchOf[bench.PagesOptions, bench.PagesRow]{
-		o: &o, sealing: &o.Sealing, name: kind, short: short, long: short + pagesLong + ` With --testbed veth,
-each of the two is on a host that is made for it (needs root).`, self: &o.Self, spoilt: true,
+		o: &o, sealing: &o.Sealing, name: kind, short: short, long: short + pagesLong + ` With --testbed veth, each
+of the two is on its own host of a testbed (needs root).`, self: &o.Self, spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
 			pagesLinkFlag(fs, &o)
-			bytesFlag(fs, &page, "page", 4096, 4096, "size of a page: 4KiB or 8KiB")
-			intFlag(fs, &o.Depth, "depth", 1, 1, 256, "how many pages are under way at a time")
-			timeFlag(fs, &o.Time, 5*time.Second, "how long to measure")
+			bytesFlag(fs, &page, "page", 4096, 4096, "set the size of a page: 4KiB or 8KiB")
+			intFlag(fs, &o.Depth, "depth", 1, 1, 256, "keep N pages in flight")
+			timeFlag(fs, &o.Time, 5*time.Second, "measure for this time")
 			choiceFlag(fs, &where, "testbed", testbedLoopback, []string{testbedLoopback, testbedVeth},
-				"where the two sides are: on this host, or on two made for it")
+				"run the two sides on this host, or on two hosts of a testbed")
 		},
 		check: func(*cobra.Command, []string) error {
 			o.Page, o.Veth = int(page), where == testbedVeth

@@ -14,18 +14,18 @@ import (
 func parallelBench() *cobra.Command {
 	var o bench.ParallelOptions
 	return benchOf[bench.ParallelOptions, bench.ParallelRow]{
-		o: &o, name: bench.KindParallel, short: "Measure data-parallel programs beside plain loops, calls and MPICH",
-		long: `Measures package parallel beside what a program could use instead of it, in turns:
+		o: &o, name: bench.KindParallel, short: "Compare data-parallel programs with plain loops, calls and MPICH",
+		long: `Compares package parallel, in turns, with the means that a program could use instead:
 
-  jacobi     Jacobi's iteration on one rank, beside a Go loop
-  jacobi-2   the same on two ranks, beside two goroutines
-  halo       an exchange of halos of 8 KiB, beside a Call with 8 KiB in each direction
+  jacobi     Jacobi's iteration on one rank, compared with a Go loop
+  jacobi-2   the same on two ranks, compared with two goroutines
+  halo       an exchange of halos of 8 KiB, compared with a Call with 8 KiB each way
   hidden     the share of the wait for a halo that Jacobi hides behind its interior
-  scan       prefix sums of 2²⁴ numbers, beside a copy of their memory
-  order      a sum in the order that gives the same bits on any number of ranks, beside
-             a sum in which each rank adds its own part first
-  stencil    the stencil of the Parallel Research Kernels, beside MPICH
-  transpose  the transposition of the Parallel Research Kernels, beside MPICH
+  scan       prefix sums of 2²⁴ numbers, compared with a copy of their memory
+  order      a sum in the order that gives the same bits on any number of ranks, compared
+             with a sum in which each rank adds its own part first
+  stencil    the stencil of the Parallel Research Kernels, compared with MPICH
+  transpose  the transposition of the Parallel Research Kernels, compared with MPICH
 
 Two ranks are two processes on this host. Each has a NIC of its own and one half of the
 processors. The NICs use shared memory, as MPICH does on one host. The programs of MPICH
@@ -40,12 +40,12 @@ ratios.`,
   weft bench parallel --only halo,scan --time 5s --json`,
 		each: "case", self: &o.Self, spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
-			wordsFlag(fs, &o.Cases, "only", "CASE,…", bench.ParallelCases(), "only these cases")
-			timeFlag(fs, &o.Time, 3*time.Second, "how long to measure each case with its baseline")
+			wordsFlag(fs, &o.Cases, "only", "CASE,…", bench.ParallelCases(), "measure only these cases")
+			timeFlag(fs, &o.Time, 3*time.Second, "measure each case and its baseline for this time")
 			intFlag(fs, &o.Rounds, "rounds", 9, 1, 1000,
-				"how often a case and its baseline take turns; what is printed are medians")
-			fs.StringVar(&o.Flags, "cflags", "-O2", "`FLAGS` of the compiler of MPICH's programs")
-			fs.BoolVar(&o.Small, "small", false, "measure small shapes, to see whether the results are right")
+				"let each case and its baseline take turns N times, and print medians")
+			fs.StringVar(&o.Flags, "cflags", "-O2", "compile the programs of MPICH with `FLAGS`")
+			fs.BoolVar(&o.Small, "small", false, "measure small shapes, to check the results")
 		},
 		check: func(*cobra.Command, []string) error {
 			if err := bench.CheckRounds(o.Time, o.Rounds); err != nil {

@@ -27,26 +27,25 @@ func newBenchProgram() *cobra.Command {
 	f := &benchProgramFlags{ProgramOptions: bench.ProgramOptions{Sizes: []int{64}}}
 	return benchOf[bench.ProgramOptions, any]{
 		o: &f.ProgramOptions, sealing: &f.Sealing, name: bench.KindProgram,
-		short: "Measure exchanges between programs in NICs, beside those between processes",
+		short: "Compare exchanges between programs in NICs with those between processes",
 		long: `Measures round trips between two NICs, in series that take turns:
 
-  mcp2mcp     a program in one NIC and a program in the other; the program has the clock
-  getdeliver  the same, from a segment of one host to one of the other and back
-  api         a process and a process, while programs are loaded and do nothing
-  app2app     as getdeliver, but each half is started by a process, which a flag has told
+  mcp2mcp     a program in each NIC; the program reads the clock
+  getdeliver  the same, from a segment of one host to a segment of the other and back
+  api         a process on each side, while programs are loaded and idle
+  app2app     as getdeliver, but a process starts each half when it sees a flag
 
-The NICs are on two hosts that are made for it (needs root) and joined by a cable, which
-AF_XDP drives; --testbed loopback has both on this host, by UDP. With --wait sleep there
-is a pause before each exchange, in which all that waits falls asleep.
+The NICs are on two hosts of a testbed (needs root), joined by a cable that AF_XDP drives. With
+--testbed loopback, both are on this host and use UDP. With --wait sleep, a pause before each
+exchange lets all waiters fall asleep.
 
-With --internal, what the virtual machine takes for a message is measured by its parts,
-without a network: dispatch, a handler as a whole, the interpreter's part of it, DELIVER,
-and the copy that is in there.
+--internal measures the parts of the virtual machine's time for a message, without a network:
+dispatch, a whole handler, the interpreter's part of it, DELIVER, and the copy in DELIVER.
 
-With --runaways, the rate of messages between two processes is measured in turns with the
-rate beside programs that will not end: one in an endless loop, one that sends to itself,
-and one that floods the network. They are stopped, and started again every 20 ms.
-Unless --time or --rounds say something else, each takes 3 s in 15 rounds.`,
+--runaways measures the rate of messages between two processes alone, and in turns the rate beside
+programs that do not end: one in an endless loop, one that sends to itself, and one that floods the
+network. The NIC stops them, and the command starts them again every 20 ms. Without --time and
+--rounds, each takes 3 s in 15 rounds.`,
 		example: `  weft bench program --against limit
   weft bench program --series mcp2mcp,api --size 512 --json
   weft bench program --internal
@@ -59,22 +58,23 @@ Unless --time or --rounds say something else, each takes 3 s in 15 rounds.`,
 
 func (f *benchProgramFlags) define(fs *pflag.FlagSet) {
 	f.Series, f.Residents, f.Waits = bench.Series(), []string{bench.ResidentVM}, []string{bench.WaitSpin}
-	wordsFlag(fs, &f.Series, "series", "NAME,…", bench.Series(), "what exchanges messages")
-	numbersFlag(fs, &f.Sizes, "size", 0, bench.MostProgramSize, "numbers of bytes", "length of a message, in bytes")
-	wordsFlag(fs, &f.Residents, "resident", "NAME,…", bench.Residents(), "where the far program is")
-	wordsFlag(fs, &f.Waits, "wait", "NAME,…", bench.Waits(), "how the far side waits")
-	choiceFlag(fs, &f.Link, "link", bench.LinkXDP, []string{bench.LinkUDP, bench.LinkXDP}, "what carries the frames")
+	wordsFlag(fs, &f.Series, "series", "NAME,…", bench.Series(), "measure these series")
+	numbersFlag(fs, &f.Sizes, "size", 0, bench.MostProgramSize, "numbers of bytes", "send messages of these lengths, "+
+		"in bytes")
+	wordsFlag(fs, &f.Residents, "resident", "NAME,…", bench.Residents(), "run the far program here")
+	wordsFlag(fs, &f.Waits, "wait", "NAME,…", bench.Waits(), "let the far side wait in these ways")
+	choiceFlag(fs, &f.Link, "link", bench.LinkXDP, []string{bench.LinkUDP, bench.LinkXDP}, "carry frames over this link")
 	choiceFlag(fs, &f.Deployment, "deployment", bench.DeployedDaemon,
-		[]string{bench.DeployedEmbedded, bench.DeployedDaemon}, "where the NICs are: in the processes, or in daemons")
+		[]string{bench.DeployedEmbedded, bench.DeployedDaemon}, "run the NICs in the processes or in daemons")
 	choiceFlag(fs, &f.testbed, "testbed", testbedVeth, []string{testbedLoopback, testbedVeth},
-		"where the two sides are: on this host, or on two made for it")
+		"run the two sides on this host, or on two hosts of a testbed")
 	choiceFlag(fs, &f.against, "against", "", []string{"limit"},
-		"measure beside what the ground allows, in turns with it")
+		"compare with the limit, in turns")
 	durationFlag(fs, &f.Time, "time", time.Second, time.Millisecond, time.Hour,
-		"how long to measure each series and size")
-	intFlag(fs, &f.Rounds, "rounds", 5, 1, 1000, "rounds in which that time is spent; what is printed are medians")
-	fs.BoolVar(&f.internal, "internal", false, "measure the parts of a message's way through the virtual machine")
-	fs.BoolVar(&f.runaways, "runaways", false, "measure the rate of messages beside programs that will not end")
+		"measure each series and size for this time")
+	intFlag(fs, &f.Rounds, "rounds", 5, 1, 1000, "divide that time into N rounds, and print medians")
+	fs.BoolVar(&f.internal, "internal", false, "measure the parts of the virtual machine's time for a message")
+	fs.BoolVar(&f.runaways, "runaways", false, "measure the rate of messages beside programs that do not end")
 }
 
 // complete checks the combinations of flags.

@@ -24,7 +24,7 @@ type sealedFlags struct {
 
 func (f *sealedFlags) define(fs *pflag.FlagSet, both string) {
 	choiceFlag(fs, &f.links, "sealed", sealedOff, []string{sealedOn, sealedOff, sealedBoth},
-		"encrypt and authenticate what goes between NICs; "+both)
+		"encrypt and authenticate frames; "+both)
 	fs.StringVar(&f.fabric, "fabric", "", "`FILE` with the fabric key")
 	_ = fs.MarkHidden("fabric") // it is defined
 }

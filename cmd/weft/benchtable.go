@@ -121,7 +121,7 @@ func (b benchOf[O, R]) command() *cobra.Command {
 	c.Flags().BoolVar(&asJSON, "json", false, what)
 	if c.Flags().Lookup("child") == nil {
 		c.Flags().StringVar(&child, "child", "",
-			"be a process of a measurement that another weft makes: what this says")
+			"be the process of another weft's measurement that this value describes")
 	}
 	c.Flags().Lookup("child").Hidden = true
 	return c

@@ -78,8 +78,8 @@ func TestSoakJoinsNICsInSharedMemory(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"--listen shm:a --node 127.0.0.1:1": "--node 127.0.0.1:1 with --listen shm:a: expected shm:NAME in both or in none, ",
-		"--listen 127.0.0.1:0 --node shm:a": "--node shm:a with --listen 127.0.0.1:0: expected shm:NAME in both or in none, ",
+		"--listen shm:a --node 127.0.0.1:1": "--node 127.0.0.1:1 with --listen shm:a: expected shm:NAME in both or in neither, ",
+		"--listen 127.0.0.1:0 --node shm:a": "--node shm:a with --listen 127.0.0.1:0: expected shm:NAME in both or in neither, ",
 		"--listen shm:a --node shm:":        `--node: "shm:": not an address of shared memory; expected "shm:" and a name`,
 	} {
 		status, _, stderr := weft(append([]string{"soak", "--name", "soak/0", "--peer", "soak/1"}, strings.Fields(line)...)...)

@@ -42,7 +42,7 @@ var kinds = []kind{
 	{"flood", "sends to all processes, receives nothing, allocates, joins and rings without end"},
 	{"rings",
 		"rings and runs of messages: what it has read of them, their lengths and their memory changed while they are used, cancelled while full"},
-	{"tables", "fills its receive table and has it searched in vain"},
+	{"tables", "fills its receive table, and makes the NIC search all of it"},
 }
 
 // Kinds returns the names of all ways to misbehave.
