@@ -59,27 +59,27 @@ func newBenchKind(k bench.Kind) *cobra.Command {
 	return benchOf[bench.Options, bench.Row]{
 		o: &f.Options, name: k.Name, short: k.Short, long: k.Short + `.
 
-Without HOST, the command starts the other process on this host. With --link mem, one process has
-both sides. With HOST, the other side is a weft bench --serve on that host. HOST is an address or a
-name, and needs a port unless the port is ` + strconv.Itoa(bench.DefaultPort) + `.
+Without HOST, the command starts the other process on this host. With --link mem, one process
+has both sides. With HOST, the other side is a weft bench --serve on that host. HOST is an
+address or a name, and needs a port unless the port is ` + strconv.Itoa(bench.DefaultPort) + `.
 
-With --testbed veth, each side is on its own host, and a cable joins the two. The hosts are network
-namespaces, which exist for the measurement only (needs root). There --loss P drops packets, each
-way, with probability P.
+With --testbed veth, each side is on its own host, and a cable joins the two. The hosts are
+network namespaces, which exist for the measurement only (needs root). There --loss P drops
+packets, each way, with probability P.
 
-Links are plain unless --sealed says otherwise. With --sealed on,off, sealed and plain links take
-turns. The rows of sealed links show the time that sealing adds to a round trip, and the ratio of
-their figure to that of plain links.
+Links are plain unless --sealed says otherwise. With --sealed on,off, sealed and plain links
+take turns. The rows of sealed links show the time that sealing adds to a round trip, and the
+ratio of their figure to that of plain links.
 
-With --against limit, Weft takes turns with the limit: a bare program that moves the same bytes the
-same way, and seals them if Weft does. The printed ratio is Weft's figure divided by that of the
-limit, as the median of the rounds. Each side then has its own processors, like a host.
+With --against limit, Weft takes turns with the limit: a bare program that moves the same bytes
+the same way, and seals them if Weft does. The printed ratio is Weft's figure divided by that
+of the limit, as the median of the rounds. Each side then has its own processors, like a host.
 --apart=false leaves the processors to the kernel. --apart separates them without a limit.
 
-With --deployment daemon, each side starts its own NIC daemon for the measurement. With --deployment
-shared, both sides share one daemon. One-way messages longer than ` + strconv.Itoa(limits.CopiedMessage) + ` bytes are in regions
-(Process.Alloc), which a daemon accesses without a copy. With --json, each size is one object on a
-line of its own.`,
+With --deployment daemon, each side starts its own NIC daemon for the measurement. With
+--deployment shared, both sides share one daemon. One-way messages longer than ` + strconv.Itoa(limits.CopiedMessage) + ` bytes are
+in regions (Process.Alloc), which a daemon accesses without a copy. With --json, each size is
+one object on a line of its own.`,
 		example: fmt.Sprintf(`  weft bench %[1]s --link udp
   weft bench %[1]s --size all --time 1s --json
   weft bench %[1]s --testbed veth --link xdp --against limit

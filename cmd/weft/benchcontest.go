@@ -25,8 +25,8 @@ func contendedBench() *cobra.Command {
 	f := &contestFlags{ContestOptions: bench.ContestOptions{Kind: bench.KindContended, Over: bench.CarriedBy(),
 		Deployments: []string{bench.DeployedEmbedded}, Against: []string{bench.AgainstTCP}}}
 	return f.command("Compare Weft with TCP while other programs compute",
-		`Measures round trips and one-way writes while other programs compute on all processors, as
-on a machine that several services share. Weft and TCP take turns. Each does the same work in two
+		`Measures round trips and one-way writes while other programs compute on all processors, as on a
+machine that several services share. Weft and TCP take turns. Each does the same work in two
 processes of its own.`, func(fs *pflag.FlagSet) {
 			intFlag(fs, &f.Hogs, "hogs", runtime.NumCPU(), 0, 1024,
 				"run N computing programs, each on one processor")
@@ -45,8 +45,8 @@ func streamsBench() *cobra.Command {
 		Over:        []string{bench.CarriedByStreams},
 		Deployments: []string{bench.DeployedEmbedded}, Against: []string{bench.AgainstTCP}}}
 	return f.command("Compare many concurrent streams with TCP and TLS",
-		`Measures round trips and one-way writes over many concurrent streams. Streams and TCP take turns.
-Each does the same work in two processes of its own.`, func(fs *pflag.FlagSet) {
+		`Measures round trips and one-way writes over many concurrent streams. Streams and TCP take
+turns. Each does the same work in two processes of its own.`, func(fs *pflag.FlagSet) {
 			f.counts(fs, "count", "1,4,16,64", "use these numbers of concurrent streams")
 			f.sizes(fs, "1KiB,64KiB,1MiB")
 		}, `  weft bench streams
@@ -59,13 +59,13 @@ func (f *contestFlags) command(short, long string, flags func(*pflag.FlagSet), e
 		o: &f.ContestOptions, name: f.Kind, short: short, example: example,
 		long: long + `
 
-With --testbed veth, each side is on its own host, and a cable joins the two. The hosts are network
-namespaces, which exist for the measurement only (needs root). --against tcp compares plain links
-with TCP, and --against tls compares sealed links with TLS of Go. In both cases, the fields of the
-other contestant are named tcp.
+With --testbed veth, each side is on its own host, and a cable joins the two. The hosts are
+network namespaces, which exist for the measurement only (needs root). --against tcp compares
+plain links with TCP, and --against tls compares sealed links with TLS of Go. In both cases,
+the fields of the other contestant are named tcp.
 
-A row has the round trips of all rounds, and the median of the rounds' bytes per second. Its ratios
-are medians of the rounds' ratios.`,
+A row has the round trips of all rounds, and the median of the rounds' bytes per second. Its
+ratios are medians of the rounds' ratios.`,
 		each: "case", self: &f.Self, spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
 			flags(fs)

@@ -24,9 +24,9 @@ func lossBench() *cobra.Command {
 		o: &o, sealing: &o.Sealing, name: bench.KindLoss,
 		short: "Measure what lost packets cost: goodput, and round trips",
 		long: `Measures a stream between two hosts whose network loses packets, each way. For comparison, it
-measures the same stream, with the same programs attached, between two hosts without loss. It also
-measures round trips of 64 bytes with the loss. The hosts are network namespaces (needs root), and
-each has half of the processors.`,
+measures the same stream, with the same programs attached, between two hosts without loss. It
+also measures round trips of 64 bytes with the loss. The hosts are network namespaces (needs
+root), and each has half of the processors.`,
 		self: &o.Self, spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
 			choiceFlag(fs, &o.Link, "link", bench.LinkUDP, []string{bench.LinkUDP, bench.LinkXDP},
@@ -120,10 +120,10 @@ func fairnessBench() *cobra.Command {
 		o: &o, sealing: &o.Sealing, name: bench.KindFairness, short: "Measure how evenly one NIC serves many processes",
 		long: `Measure how evenly one NIC serves many processes.
 
-The command starts two NIC daemons on this host, and programs with --processes attached processes in
-all. Each process sends as fast as it can to its neighbor on the same NIC and to a receiver on the
-other, and receives from its other neighbor. The result is Jain's index of the bytes per second
-that each process sent and received: 1 if all are equal.`,
+The command starts two NIC daemons on this host, and programs with --processes attached
+processes in all. Each process sends as fast as it can to its neighbor on the same NIC and to a
+receiver on the other, and receives from its other neighbor. The result is Jain's index of the
+bytes per second that each process sent and received: 1 if all are equal.`,
 		self: &o.Self,
 		flags: func(fs *pflag.FlagSet) {
 			intFlag(fs, &o.Processes, "processes", 256, 2, 1024, "attach N processes in all")
@@ -148,9 +148,9 @@ func incastBench() *cobra.Command {
 		short: "Measure the effect of many senders of long messages on one receiver",
 		long: `Measure the effect of many senders of long messages on one receiver, and on its short messages.
 
-Each sender has its own NIC. All senders are in one program, the receiver is in another, and a third
-program sends short messages. All frames use UDP on loopback. Half of the time the senders pause, to
-measure the short messages without them.`,
+Each sender has its own NIC. All senders are in one program, the receiver is in another, and a
+third program sends short messages. All frames use UDP on loopback. Half of the time the
+senders pause, to measure the short messages without them.`,
 		self: &o.Self,
 		flags: func(fs *pflag.FlagSet) {
 			intFlag(fs, &o.Senders, "senders", 15, 1, 64, "run N senders of long messages")
@@ -177,8 +177,8 @@ func groupBench(kind, short string) *cobra.Command {
 	return benchOf[bench.GroupOptions, bench.GroupRow]{
 		o: &o, sealing: &o.Sealing, name: kind, short: short, long: short + `.
 
-The members are in one program, each with its own NIC. The result is the time of the operation at
-rank 0. With --json, each size is one object on a line of its own.`, each: "size",
+The members are in one program, each with its own NIC. The result is the time of the operation
+at rank 0. With --json, each size is one object on a line of its own.`, each: "size",
 		flags: func(fs *pflag.FlagSet) {
 			intFlag(fs, &o.Members, "members", 4, 1, 64, "run N members, each with its own NIC")
 			choiceFlag(fs, &o.Link, "link", bench.LinkUDP, bench.Links(), "carry frames over this link")
@@ -207,9 +207,9 @@ func limitsBench() *cobra.Command {
 	return benchOf[bench.LimitsOptions, bench.LimitRow]{
 		o: &o, name: bench.KindLimits,
 		short: "Measure the limits of this machine with bare programs that do nothing else",
-		long: `Measures the limits of this machine: bare programs that move the same bytes the same way as Weft, and
-do nothing else. Limits of a network run on two hosts of a testbed, which need root. Without root,
-these limits are skipped.
+		long: `Measures the limits of this machine: bare programs that move the same bytes the same way as
+Weft, and do nothing else. Limits of a network run on two hosts of a testbed, which need root.
+Without root, these limits are skipped.
 
 Each round measures all limits. The command prints the medians of the rounds.
 
@@ -246,13 +246,13 @@ func hostileBench() *cobra.Command {
 	return benchOf[bench.HostileOptions, bench.HostileRow]{
 		o: &o, sealing: &o.Sealing, name: "hostile",
 		short: "Attack a NIC daemon with hostile processes, and measure the effect on others",
-		long: `Starts a NIC daemon and processes that exchange messages through it, and checks each message. Other
-processes misbehave in every way that a process can. In turns with them, the same number of
-processes only burn processor time, and the command compares the round trips.
+		long: `Starts a NIC daemon and processes that exchange messages through it, and checks each message.
+Other processes misbehave in every way that a process can. In turns with them, the same number
+of processes only burn processor time, and the command compares the round trips.
 
-The exit status is 1 if a message was lost, duplicated or altered, if the daemon ended, did not name
-an offender, or still held resources when all processes had gone, or if the median round trip took
-more than ` + fmt.Sprint(bench.HostileBound) + ` times as long.
+The exit status is 1 if a message was lost, duplicated or altered, if the daemon ended, did not
+name an offender, or still held resources when all processes had gone, or if the median round
+trip took more than ` + fmt.Sprint(bench.HostileBound) + ` times as long.
 
 ` + hostileKinds(), each: "kind",
 		self: &o.Self,

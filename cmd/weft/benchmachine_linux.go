@@ -23,10 +23,10 @@ func deathsBench() *cobra.Command {
 	return benchOf[machine.DeathsOptions, machine.DeathsRow]{
 		o: &o, name: machine.KindDeaths,
 		short: "Check that jobs leave nothing behind when a rank, a daemon, a launcher or a host dies",
-		long: `Creates hosts from network namespaces (needs root), starts a NIC daemon on each, and runs jobs on
-them with weft run. In each round, a job dies in each way. A row shows how long processes of the
-job survived, and the remaining processes, memory files and sockets. The exit status is 1 if
-anything remained after a minute.`, each: "way to die",
+		long: `Creates hosts from network namespaces (needs root), starts a NIC daemon on each, and runs jobs
+on them with weft run. In each round, a job dies in each way. A row shows how long processes of
+the job survived, and the remaining processes, memory files and sockets. The exit status is 1
+if anything remained after a minute.`, each: "way to die",
 		self: &o.Self, spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
 			intFlag(fs, &o.Hosts, "hosts", 4, 2, 16, "use a testbed of N hosts")
@@ -57,7 +57,8 @@ func linesBench() *cobra.Command {
 	return benchOf[machine.LinesOptions, machine.LinesRow]{
 		o: &o, name: machine.KindLines, short: "Check that no line of many ranks is lost, torn or out of order",
 		long: `Runs ranks that print numbered lines with weft run, and checks each line. The exit status is 1
-if a line was lost, torn or out of its rank's order, or if the launcher used more than 64 MiB of memory.`,
+if a line was lost, torn or out of its rank's order, or if the launcher used more than 64 MiB
+of memory.`,
 		self: &o.Self, spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
 			intFlag(fs, &o.Hosts, "hosts", 0, 0, 16, "use a testbed of N hosts; 0: all ranks on this host")
@@ -78,9 +79,9 @@ func unreadBench() *cobra.Command {
 	var o machine.UnreadOptions
 	return benchOf[machine.UnreadOptions, machine.UnreadRow]{
 		o: &o, name: machine.KindUnread, short: "Check that unread input takes no memory",
-		long: `Offers input through weft run to a rank that never reads. Compares the memory of the launcher and the
-keeper with that of the same job without input. The exit status is 1 if they use more, or if the
-job does not end at SIGTERM.`,
+		long: `Offers input through weft run to a rank that never reads. Compares the memory of the launcher
+and the keeper with that of the same job without input. The exit status is 1 if they use more,
+or if the job does not end at SIGTERM.`,
 		self: &o.Self, spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
 			intFlag(fs, &o.Bytes, "bytes", 100_000_000, 1, 1<<40, "offer N bytes of input")
@@ -99,10 +100,10 @@ func startsBench() *cobra.Command {
 	var o machine.StartsOptions
 	return benchOf[machine.StartsOptions, machine.StartsRow]{
 		o: &o, name: machine.KindStarts, short: "Compare the start of programs with the launchers of MPI",
-		long: `Starts the program true on many ranks, in turns by weft run and by the launchers of Open MPI and
-MPICH, if they are installed. The ratio is weft's median divided by theirs. Then the command starts
-4 and 16 ranks on each host of a testbed (needs root). That ratio is the second median divided by
-the first.`, each: "launcher",
+		long: `Starts the program true on many ranks, in turns by weft run and by the launchers of Open MPI
+and MPICH, if they are installed. The ratio is weft's median divided by theirs. Then the
+command starts 4 and 16 ranks on each host of a testbed (needs root). That ratio is the second
+median divided by the first.`, each: "launcher",
 		self: &o.Self, spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
 			intFlag(fs, &o.Ranks, "ranks", 8, 1, 256, "start N ranks on this host")

@@ -42,10 +42,10 @@ exchange lets all waiters fall asleep.
 --internal measures the parts of the virtual machine's time for a message, without a network:
 dispatch, a whole handler, the interpreter's part of it, DELIVER, and the copy in DELIVER.
 
---runaways measures the rate of messages between two processes alone, and in turns the rate beside
-programs that do not end: one in an endless loop, one that sends to itself, and one that floods the
-network. The NIC stops them, and the command starts them again every 20 ms. Without --time and
---rounds, each takes 3 s in 15 rounds.`,
+--runaways measures the rate of messages between two processes alone, and in turns the rate
+beside programs that do not end: one in an endless loop, one that sends to itself, and one that
+floods the network. The NIC stops them, and the command starts them again every 20 ms. Without
+--time and --rounds, each takes 3 s in 15 rounds.`,
 		example: `  weft bench program --against limit
   weft bench program --series mcp2mcp,api --size 512 --json
   weft bench program --internal

@@ -14,10 +14,10 @@ func vmBench() *cobra.Command {
 	var o bench.VMOptions
 	return benchOf[bench.VMOptions, bench.VMRow]{
 		o: &o, name: bench.KindVM, short: "Measure the virtual machine that runs programs in the NIC",
-		long: `Measures four typical loops of programs in the NIC, each in turns with the same loop in Go: the sum of
-an array, a checksum, a token bucket, and look-ups in a hash table. It counts operations of the
-source: operators, accesses by index to elements and bytes, and assignments. The last row has the
-geometric means.`, each: "kernel", spoilt: true,
+		long: `Measures four typical loops of programs in the NIC, each in turns with the same loop in Go: the
+sum of an array, a checksum, a token bucket, and look-ups in a hash table. It counts operations
+of the source: operators, accesses by index to elements and bytes, and assignments. The last
+row has the geometric means.`, each: "kernel", spoilt: true,
 		flags: func(fs *pflag.FlagSet) { timeFlag(fs, &o.Time, time.Second, "measure each kernel for this time") },
 		run:   bench.RunVM,
 		head: func() string {

@@ -22,18 +22,18 @@ func newCaptureDecryptCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "decrypt IN OUT",
 		Short: "Copy a capture with its sealed frames decrypted by the keys in it",
-		Long: `Copies the capture IN to OUT, and decrypts each sealed frame whose key is in IN. Wireshark opens both
-files. IN has keys if the NIC recorded them:
+		Long: `Copies the capture IN to OUT, and decrypts each sealed frame whose key is in IN. Wireshark
+opens both files. IN has keys if the NIC recorded them:
 
   weft nic --capture nic.pcapng --capture-secrets
   weft capture decrypt nic.pcapng plain.pcapng
 
-In a decrypted frame, the plaintext replaces the ciphertext, between the outer header and the tag,
-and a comment names the cipher. Frames without a key stay unchanged. The command prints the number
-of packets of each kind.
+In a decrypted frame, the plaintext replaces the ciphertext, between the outer header and the
+tag, and a comment names the cipher. Frames without a key stay unchanged. The command prints
+the number of packets of each kind.
 
-OUT must not exist. It is created without keys, and readable only by its owner. IN may be the file
-of a NIC that still runs. OUT then has the frames that the NIC has written so far.`,
+OUT must not exist. It is created without keys, and readable only by its owner. IN may be the
+file of a NIC that still runs. OUT then has the frames that the NIC has written so far.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			n, err := decryptCapture(args[0], args[1])

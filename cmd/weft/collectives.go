@@ -19,11 +19,11 @@ func newCollectivesCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "collectives [--nics N] [--seed N] [--json]",
 		Short: "Count the rounds of barriers and the steps of trees over many simulated NICs",
-		Long: `Runs barriers, a broadcast and a reduction over 2, 4, 8 … simulated NICs on virtual time. For each
-number of NICs, the command prints the rounds of a barrier, their bound (log2 of the NICs), and the
-virtual time of one barrier. It also prints the longest path of a broadcast by a binomial tree,
-which has the same bound, and by a tree on a torus, with its bound. If a bound was exceeded, the
-exit status is 1.`,
+		Long: `Runs barriers, a broadcast and a reduction over 2, 4, 8 … simulated NICs on virtual time. For
+each number of NICs, the command prints the rounds of a barrier, their bound (log2 of the
+NICs), and the virtual time of one barrier. It also prints the longest path of a broadcast by a
+binomial tree, which has the same bound, and by a tree on a torus, with its bound. If a bound
+was exceeded, the exit status is 1.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return runCollectives(c.Context(), c.OutOrStdout(), seed, nics, asJSON)

@@ -17,12 +17,13 @@ func newDemoCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Show Weft at work: four NICs, a lossy network, every byte checked",
-		Long: `Opens four NICs in this process, joined by sealed UDP links over loopback, and drops a share of all
-frames. Then it sends messages of 0 B to 16 MiB in all directions, writes into and reads from the
-memory of other processes, compares every byte with the sent one, and prints the speed. It takes a
-few seconds, and leaves nothing behind.
+		Long: `Opens four NICs in this process, joined by sealed UDP links over loopback, and drops a share of
+all frames. Then it sends messages of 0 B to 16 MiB in all directions, writes into and reads
+from the memory of other processes, compares every byte with the sent one, and prints the
+speed. It takes a few seconds, and leaves nothing behind.
 
-The exit status is 0 if everything was right. Otherwise it is 1, and the command prints the reason.`,
+The exit status is 0 if everything was right. Otherwise it is 1, and the command prints the
+reason.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.Loss == 1 {

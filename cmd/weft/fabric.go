@@ -17,13 +17,14 @@ import (
 func init() { register(newFabricCommand) }
 
 func newFabricCommand() *cobra.Command {
-	c := newGroup("fabric", "Make, show, join and rotate the key of a fabric; sign certificates; grant roles",
+	c := newGroup("fabric", "Manage the key of a fabric, certificates and roles",
 		newFabricInitCommand(), newFabricShowCommand(), newFabricJoinCommand(), newFabricRotateCommand(),
 		newFabricKeyCommand(), newFabricCACommand(), newFabricGrantCommand())
 	c.Long = c.Short + `.
 
-NICs of one fabric have one fabric key. It is in the file of --file, of $` + fabric.FileVariable + `, or in the user's configuration
-directory, where its first use makes it. Root's is /var/lib/weft/` + fabric.FileName + `.
+NICs of one fabric share a fabric key. The key is in the file that --file or $` + fabric.FileVariable + ` names,
+or in the user's configuration directory, where the first use creates it. The key of root is in
+/var/lib/weft/` + fabric.FileName + `.
 
 Two hosts:
   host A:  weft fabric show                # prints the join string, which is a secret
@@ -33,7 +34,7 @@ Two hosts:
 
 // fabricFileFlag defines --file.
 func fabricFileFlag(c *cobra.Command, p *string) {
-	c.Flags().StringVar(p, "file", "", "`FILE` with the fabric key (default: $"+fabric.FileVariable+", or by user)")
+	c.Flags().StringVar(p, "file", "", "use the fabric key in `FILE` (default: $"+fabric.FileVariable+", or by user)")
 }
 
 // fabricFile returns the path of the key file that a command uses.
@@ -43,7 +44,7 @@ func fabricFile(flag string) (string, error) {
 	}
 	path, err := fabric.DefaultFile()
 	if err != nil {
-		return "", fmt.Errorf("%w; name a file by --file", err)
+		return "", fmt.Errorf("%w; give --file FILE", err)
 	}
 	return path, nil
 }
@@ -52,7 +53,7 @@ func newFabricInitCommand() *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use:   "init [--file FILE]",
-		Short: "Make a new fabric key in a file; one that is there stays, and the command fails",
+		Short: "Create a fabric key in a new file",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			path, err := fabricFile(file)
@@ -95,7 +96,7 @@ func newFabricShowCommand() *cobra.Command {
 	}
 	fabricFileFlag(c, &file)
 	c.Flags().BoolVar(&fingerprint, "fingerprint", false,
-		"print a short name of the key, which is no secret; hosts of one fabric print the same")
+		"print the fingerprint of the key, which is no secret; hosts of one fabric print the same")
 	return c
 }
 
@@ -104,7 +105,7 @@ func newFabricJoinCommand() *cobra.Command {
 	var replace bool
 	c := &cobra.Command{
 		Use:   "join [--file FILE] [--replace]",
-		Short: "Read the join string of a fabric from standard input, and keep its key",
+		Short: "Read the join string of a fabric from standard input, and store its key",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usagef("join takes no arguments: the shell's history and ps show them; expected the join string on " +
@@ -128,13 +129,13 @@ func newFabricJoinCommand() *cobra.Command {
 			if changed {
 				fmt.Fprintf(c.OutOrStdout(), "%s: joined fabric %s\n", path, k.Fingerprint())
 			} else {
-				fmt.Fprintf(c.OutOrStdout(), "%s: had fabric %s already\n", path, k.Fingerprint())
+				fmt.Fprintf(c.OutOrStdout(), "%s: already in fabric %s\n", path, k.Fingerprint())
 			}
 			return nil
 		},
 	}
 	fabricFileFlag(c, &file)
-	c.Flags().BoolVar(&replace, "replace", false, "replace another key; the NICs that have it are strangers then")
+	c.Flags().BoolVar(&replace, "replace", false, "replace another key; this host then leaves the fabric of that key")
 	return c
 }
 
@@ -161,7 +162,7 @@ func newFabricRotateCommand() *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use:   "rotate [--file FILE]",
-		Short: "Make a new fabric key beside the old one, and print how to go over to it without a gap",
+		Short: "Create a new fabric key, and print the steps to replace the old key without an interruption",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			path, err := fabricFile(file)
@@ -193,7 +194,7 @@ Do each step on all hosts before the next one. Restart the daemon after each cha
      key_files = ["NEW", "OLD"]
 3. End the overlap: put the new key in the place of the old one, and remove key_files from the configuration:
      mv NEW OLD
-A process with a NIC of its own has no key_files. It reads OLD, which may hold both keys, one a line, in the same order.
+A process with an embedded NIC has no key_files. It reads OLD, which may hold both keys, one a line, in the same order.
 `)
 }
 
@@ -201,7 +202,7 @@ func newFabricKeyCommand() *cobra.Command {
 	var stateDir, file string
 	c := &cobra.Command{
 		Use:   "key [--state-dir DIRECTORY | --file FILE]",
-		Short: "Print the public key of a NIC, and the id that is made from it",
+		Short: "Print the public key of a NIC, and the id derived from it",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			k, err := staticKey(stateDir, file)
@@ -213,8 +214,8 @@ func newFabricKeyCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&stateDir, "state-dir", "",
-		"state `DIRECTORY` of the daemon (default: by user); a key is made there at first use")
-	c.Flags().StringVar(&file, "file", "", "`FILE` with the static key")
+		"use the daemon's state `DIRECTORY` (default: by user); the first use creates a key there")
+	c.Flags().StringVar(&file, "file", "", "read the static key from `FILE`")
 	atMostOne(c, "state-dir", "file")
 	return c
 }

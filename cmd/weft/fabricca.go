@@ -21,14 +21,15 @@ import (
 
 func newFabricCACommand() *cobra.Command {
 	var dir string
-	c := newGroup("ca", "Keep a certificate authority: sign, revoke and show certificates of NICs",
+	c := newGroup("ca", "Run a certificate authority: sign, revoke and show certificates of NICs",
 		newCAInitCommand(&dir), newCASignCommand(&dir), newCARevokeCommand(&dir), newCAShowCommand(&dir))
 	c.Long = c.Short + `.
 
-NICs that are told the public key of an authority talk only to NICs with a certificate of it. A certificate binds a NIC's id
-to its static key for a time. It says which roles the NIC has, and which names its processes may have.`
+A NIC that has the public key of an authority communicates only with NICs that have a
+certificate of that authority. A certificate binds a NIC's id to its static key for a period of
+time. It also grants roles to the NIC, and lists the names that its processes may have.`
 	c.PersistentFlags().StringVar(&dir, "dir", "",
-		"`DIRECTORY` of the authority (default: ca beside the fabric key of the user)")
+		"use the authority in `DIRECTORY` (default: ca in the directory of the user's fabric key)")
 	return c
 }
 
@@ -39,7 +40,7 @@ func caDir(flag string) (string, error) {
 	}
 	path, err := fabric.DefaultFile()
 	if err != nil {
-		return "", fmt.Errorf("%w; name a directory by --dir", err)
+		return "", fmt.Errorf("%w; give --dir DIRECTORY", err)
 	}
 	return filepath.Join(filepath.Dir(path), "ca"), nil
 }
@@ -60,7 +61,7 @@ func withCA(flag string, open func(string) (*authority.Authority, error), do fun
 func newCAInitCommand(dir *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "init",
-		Short: "Make a certificate authority, and print its public key",
+		Short: "Create a certificate authority, and print its public key",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return withCA(*dir, authority.Create, func(a *authority.Authority) error {
@@ -82,9 +83,10 @@ func newCASignCommand(dir *string) *cobra.Command {
 	o := &signOptions{}
 	c := &cobra.Command{
 		Use:   "sign KEY",
-		Short: "Sign a certificate for the NIC with this public key, and print it",
-		Long: `Signs a certificate for the NIC with this public key, which weft fabric key prints on its host. Standard output gets the
-certificate alone. It is no secret.`,
+		Short: "Sign a certificate for a NIC, and print it",
+		Long: `Signs a certificate for the NIC with the public key KEY, which weft fabric key prints on the
+NIC's host. The command writes the certificate alone to standard output. The certificate is no
+secret.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			cert, err := o.certificate(args[0], time.Now())
@@ -103,14 +105,15 @@ certificate alone. It is no secret.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.id, "id", "", "`ID` of the NIC (default: made from its key)")
+	f.StringVar(&o.id, "id", "", "set the `ID` of the NIC (default: derived from its key)")
 	f.StringArrayVar(&o.roles, "role", nil,
-		"what the NIC may ask of others, a `ROLE[=USER,USER]`: observe, program, run, admin; several by more flags")
+		"grant the NIC a `ROLE[=USER,USER]`: observe, program, run or admin; may be repeated")
 	f.StringSliceVar(&o.apps, "app", []string{"*"},
-		"`PATTERN` for application names of its processes, such as app*; several by commas or by more flags")
+		"allow application names that match `PATTERN`, such as app*; may be repeated, or hold several patterns separated "+
+			"by commas")
 	f.StringVar(&o.notBefore, "not-before", "",
-		"`TIME` from which it is valid, as 2026-01-31 or 2026-01-31T12:00:00Z (default: an hour ago)")
-	intFlag(f, &o.days, "days", 365, 1, 36500, "days for which it is valid, from --not-before or from now on")
+		"make it valid from `TIME`, such as 2026-01-31 or 2026-01-31T12:00:00Z (default: an hour ago)")
+	intFlag(f, &o.days, "days", 365, 1, 36500, "make it valid for N days, from --not-before or from now")
 	return c
 }
 
@@ -159,9 +162,10 @@ func utc(seconds int64) string { return time.Unix(seconds, 0).UTC().Format("2006
 func newCARevokeCommand(dir *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke SERIAL|ID|KEY...",
-		Short: "Take certificates back, and print the new revocation list",
-		Long: `Takes back the certificate with a serial number, all certificates that were signed for a NIC id, or every certificate, also a
-future one, for a public key. Standard output gets the new revocation list alone. It is no secret.`,
+		Short: "Revoke certificates, and print the new revocation list",
+		Long: `Revokes the certificate with a serial number, all existing certificates of a NIC id, or every
+existing and future certificate of a public key. The command writes the new revocation list
+alone to standard output. The list is no secret.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return withCA(*dir, authority.Open, func(a *authority.Authority) error {
@@ -251,7 +255,7 @@ func newCAShowCommand(dir *string) *cobra.Command {
 	}
 	c.Flags().BoolVar(&public, "public", false, "print the public key alone")
 	c.Flags().BoolVar(&revoked, "revoked", false, "print the revocation list alone")
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line for each certificate")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object for each certificate, one a line")
 	atMostOne(c, "public", "revoked", "json")
 	return c
 }

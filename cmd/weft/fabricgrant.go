@@ -18,16 +18,18 @@ func newFabricGrantCommand() *cobra.Command {
 	var remove bool
 	c := &cobra.Command{
 		Use:   "grant ID ROLE[=USER,USER]... --config FILE",
-		Short: "Write into a daemon's configuration what another NIC may ask of it",
-		Long: `Writes the roles of the NIC with this id into the [grants] table of a daemon's configuration, in place of those that it
-had there. All other text of the file stays as it is. The daemon reads the file when it starts.
+		Short: "Grant another NIC roles in a daemon's configuration",
+		Long: `Writes the roles of the NIC with id ID into the [grants] table of a daemon's configuration. They
+replace its earlier roles. All other text of the file stays unchanged. The daemon reads the file
+when it starts.
 
 The roles:
   observe   read state and counters
   program   load programs, on behalf of users
   run       start processes, on behalf of users
   admin     stop the NIC, and guard processes of any user
-program and run may list the users for whom the other NIC may speak. Without a list they cover every user but root.`,
+program and run may list the users on whose behalf the other NIC may act. Without a list, they cover
+every user except root.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			id, err := nicid.Parse(args[0])
@@ -47,7 +49,7 @@ program and run may list the users for whom the other NIC may speak. Without a l
 			return setGrant(c, config, id, roles)
 		},
 	}
-	c.Flags().StringVar(&config, "config", "", "TOML `FILE` with the daemon's configuration")
+	c.Flags().StringVar(&config, "config", "", "change the daemon's configuration in TOML `FILE`")
 	c.Flags().BoolVar(&remove, "remove", false, "remove the grant of this NIC")
 	if err := c.MarkFlagRequired("config"); err != nil {
 		panic(err)
@@ -73,7 +75,7 @@ func setGrant(c *cobra.Command, config string, id nicid.ID, roles trust.Roles) e
 
 func removeGrant(c *cobra.Command, config string, id nicid.ID, roles []string) error {
 	if len(roles) > 0 {
-		return usagef("--remove with roles %q: it removes the whole grant; expected the id alone", roles)
+		return usagef("--remove with roles %q: expected the id alone, since --remove removes the whole grant", roles)
 	}
 	text, err := readConfig(config)
 	if err != nil {
@@ -95,7 +97,7 @@ func removeGrant(c *cobra.Command, config string, id nicid.ID, roles []string) e
 func readConfig(path string) ([]byte, error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("configuration: %w; weft nic --sample prints one to begin with", err)
+		return nil, fmt.Errorf("configuration: %w; weft nic --sample prints a template", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)

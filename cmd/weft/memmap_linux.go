@@ -38,9 +38,9 @@ func newMemMap() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "map --size BYTES --resident BYTES --server NAME… [flags] [-- CMD [ARG…]]",
 		Short: "Run a program whose memory is paged to page servers",
-		Long: `Creates a volume of network memory, runs CMD, and gives it --size bytes of zeroed memory. At most
---resident bytes are local. When CMD touches a page that is not local, the pager fetches it from a
-page server. It evicts pages that were not used recently.
+		Long: `Creates a volume of network memory, runs CMD, and gives it --size bytes of zeroed memory. At
+most --resident bytes are local. When CMD touches a page that is not local, the pager fetches
+it from a page server. It evicts pages that were not used recently.
 
 CMD asks for the memory at the unix socket that ` + netmem.MapVariable + ` names: in Go by netmem.Map, in other
 languages by the protocol in docs/netmem.md. The exit status is that of CMD. Without CMD, the

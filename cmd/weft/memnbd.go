@@ -30,13 +30,14 @@ func newMemNBD() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "nbd --size BYTES --server NAME… --unix PATH [flags]",
 		Short: "Serve network memory as a block device to NBD clients",
-		Long: `Creates an empty volume of network memory, and serves it by the Network Block Device protocol until
-the command is interrupted. Clients are the kernel's nbd-client, qemu, libnbd and fio, for example.
-A write is confirmed when all copies are on page servers. Trimmed and zeroed ranges take no memory.
+		Long: `Creates an empty volume of network memory, and serves it by the Network Block Device protocol
+until the command is interrupted. Clients are the kernel's nbd-client, qemu, libnbd and fio,
+for example. A write is confirmed when all copies are on page servers. Trimmed and zeroed
+ranges take no memory.
 
-With --tls-cert, every client must use STARTTLS. With --tls-ca, it also needs a certificate of that
-authority. Every client that reaches --tcp can read and write the device. Without --tls-cert, the
-address must therefore be on loopback, or --insecure must be given.`,
+With --tls-cert, every client must use STARTTLS. With --tls-ca, it also needs a certificate of
+that authority. Every client that reaches --tcp can read and write the device. Without
+--tls-cert, the address must therefore be on loopback, or --insecure must be given.`,
 		Example: `  weft mem nbd --server mem/0 --server mem/1 --server mem/2 --copies 2 --size 4GiB --unix /tmp/mem.sock
   nbdinfo 'nbd+unix:///?socket=/tmp/mem.sock'
   qemu-img convert image.qcow2 -n -O raw 'nbd+unix:///?socket=/tmp/mem.sock'

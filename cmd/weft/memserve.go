@@ -37,8 +37,8 @@ func newMemServe() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve --name NAME --size BYTES [flags]",
 		Short: "Run a page server: lend memory of this host",
-		Long: `Lends memory of this host to clients of the fabric until the command is interrupted. The server's
-pages are lost then. Clients with --copies or --code keep them on other servers, too.
+		Long: `Lends memory of this host to clients of the fabric until the command is interrupted. The
+server's pages are lost then. Clients with --copies or --code keep them on other servers, too.
 
 A server that is attached to a NIC daemon registers its memory with the daemon. The daemon's
 region_bytes must be about 1 % larger than that memory.

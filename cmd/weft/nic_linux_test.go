@@ -79,7 +79,7 @@ link: no link is called "fast1"; expected one of auto, udp, xdp, xdp-generic, fa
 		{"nic --config /no/such/file", "configuration: open /no/such/file"},
 		{"nic nope", `unknown command "nope" for "weft nic"`},
 		{"stat --nic=", `invalid argument "" for "--nic" flag: expected the id of a NIC, such as`},
-		{"nodes --nic 0:0:0:0:0:0:0:7 --check", "--check with --nic: a NIC checks for the tools of its own host only"},
+		{"nodes --nic 0:0:0:0:0:0:0:7 --check", "--check with --nic: expected one of them, since a NIC checks only for tools of its own host"},
 		{"stat --watch soon", `invalid argument "soon" for "--watch" flag: expected a length of time`},
 	} {
 		status, _, stderr := weft(strings.Fields(c.line)...)

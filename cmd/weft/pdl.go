@@ -40,7 +40,7 @@ func newPDLCheckCommand() *cobra.Command {
 	var target string
 	c := &cobra.Command{
 		Use:   "check [--target vm|xdp] FILE...",
-		Short: "Say what is wrong with sources, and what is odd",
+		Short: "Report errors and warnings in sources",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, files []string) error {
 			if target != "vm" && target != "xdp" {
@@ -68,7 +68,7 @@ func newPDLCheckCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&target, "target", "vm",
-		"`vm|xdp`: with xdp, also say why a program cannot reside in the kernel's driver")
+		"check for this target, `vm|xdp`; xdp also reports why a program cannot reside in the kernel's driver")
 	return c
 }
 
@@ -94,7 +94,7 @@ func newPDLFormatCommand() *cobra.Command {
 	var write bool
 	c := &cobra.Command{
 		Use:   "fmt [-w] FILE...",
-		Short: "Print sources in their one form, or write them back",
+		Short: "Format sources",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, files []string) error {
 			return eachFile(c, files, func(file string) error {
@@ -114,7 +114,7 @@ func newPDLFormatCommand() *cobra.Command {
 			})
 		},
 	}
-	c.Flags().BoolVarP(&write, "write", "w", false, "write each file back in place of printing it")
+	c.Flags().BoolVarP(&write, "write", "w", false, "write each file back instead of printing it")
 	return c
 }
 
@@ -149,7 +149,7 @@ func newPDLBuildCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVarP(&out, "output", "o", "",
-		"write the module to this `FILE`; by default the source's name with .pdlm")
+		"write the module to `FILE` (default: the source's name with .pdlm)")
 	return c
 }
 

@@ -31,20 +31,23 @@ func newPDLRunCommand() *cobra.Command {
 	f := pdlRunFlags{nic: 1}
 	c := &cobra.Command{
 		Use:   "run FILE[=ID][@NIC]...",
-		Short: "Run programs without a NIC, with messages that are given",
-		Long: `Run sources or modules on simulated NICs, in memory and on virtual time. Programs get the numbers
-1, 2, … or those given. Each is started, then the messages are handled in their order, with those that the
-programs send one another. For each message, the outcome and the executed instructions are printed.
+		Short: "Run programs without a NIC, with given messages",
+		Long: `Runs sources or modules on simulated NICs, in memory and on virtual time. Programs get the
+numbers 1, 2, … or the given ones. The command starts each program, and then delivers the given
+messages in their order, and the messages that programs send one another. For each message, it
+prints the outcome and the number of executed instructions.
 
-The NICs run the code of any NIC. They have the same limits and errors, and stop the same programs: one that
-sends to itself without end stops with "recursion" after ` + fmt.Sprint(limits.ProgramChain) + ` messages.
+The simulated NICs run the code of real NICs, with the same limits and errors. For example, a
+program that sends to itself without end stops with "recursion" after ` + fmt.Sprint(limits.ProgramChain) + ` messages.
 
-All programs are on one NIC, or on those given: @NIC is a number, eight octets, or a name, which AT finds, too.
-Between NICs no message is lost, repeated or overtaken. Package sim tests programs on worse networks. Each NIC
-has the segments and locks that are given. A lock or flag belongs to a segment: lock 256 is lock 0 of segment 1.
+All programs are on one NIC, or on the given NICs: @NIC is a number, eight octets, or a name,
+which AT finds, too. Between NICs, no message is lost, repeated or overtaken. Package sim tests
+programs on worse networks. Each NIC has the given segments and locks. A lock or flag belongs
+to a segment: lock 256 is lock 0 of segment 1.
 
-A message is [PROGRAM[@NIC]/]TRIGGER[:PART,PART…], where PROGRAM is a number or name, by default that of the
-first file. A part is a number, which is a word of 64 bits, or text:…, hex:…, or zero:N for N bytes of zero.`,
+A message is [PROGRAM[@NIC]/]TRIGGER[:PART,PART…]. PROGRAM is a number or a name, by default
+that of the first file. A PART is a number, which is a word of 64 bits, or text:…, hex:…, or
+zero:N for N zero bytes.`,
 		Example: `  weft pdl run counter.pdl --send 1 --send 1 --send 2:9,5
   weft pdl run ping.pdl=416@1 pong.pdl=415@2 --send ping/1:2
   printf '1:text:hello\n1:hex:00ff\n' | weft pdl run filter.pdl --send -`,
@@ -55,14 +58,14 @@ first file. A part is a number, which is a word of 64 bits, or text:…, hex:…
 		},
 	}
 	c.Flags().StringArrayVar(&f.send, "send", nil,
-		"send this `MESSAGE`; - reads messages from standard input, one a line")
+		"send `MESSAGE`; - reads messages from standard input, one a line")
 	c.Flags().StringArrayVar(&f.segments, "segment", nil,
-		"make a `SEGMENT`: ID=BYTES, of zeros, or ID=text:… or ID=hex:…")
-	locksFlag(c.Flags(), &f.locks, "lock", "set these locks; the segment of each must be given")
-	c.Flags().TextVar(&f.nic, "nic", f.nic, "the `ID` of the NIC of programs that are given without one")
+		"create a `SEGMENT`: ID=BYTES for zeros, ID=text:… or ID=hex:…")
+	locksFlag(c.Flags(), &f.locks, "lock", "set these locks, each in a segment of --segment")
+	c.Flags().TextVar(&f.nic, "nic", f.nic, "set the `ID` of the NIC of programs without @NIC")
 	intFlag(c.Flags(), &f.budget, "budget", limits.ProgramBudget, 1, 1<<30,
-		"instructions that an activation may execute; by default as many as in a NIC")
-	intFlag(c.Flags(), &f.messages, "messages", 10*limits.ProgramChain, 1, 1<<30, "end after this number of messages")
+		"limit an activation to N instructions, as a NIC does")
+	intFlag(c.Flags(), &f.messages, "messages", 10*limits.ProgramChain, 1, 1<<30, "end after N messages")
 	return c
 }
 
@@ -113,7 +116,7 @@ func (r *pdlRun) run(args []string, in io.Reader) error {
 		return err
 	}
 	if r.handled == r.messages {
-		fmt.Fprintf(r.out, "%d messages were handled, and no more are: --messages\n", r.handled)
+		fmt.Fprintf(r.out, "ended after %d messages, the limit of --messages\n", r.handled)
 	}
 	r.profile()
 	switch {

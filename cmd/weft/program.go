@@ -21,7 +21,7 @@ import (
 func init() { register(newProgramCommand) }
 
 func newProgramCommand() *cobra.Command {
-	return newGroup("program", "Load programs into NICs, talk to them, and look at them",
+	return newGroup("program", "Load programs into NICs, send them messages, and inspect them",
 		newProgramLoadCommand(), newProgramUnloadCommand(), newProgramStartCommand(), newProgramSendCommand(),
 		newProgramListCommand(),
 		newProgramLogCommand(), newProgramProfileCommand())
@@ -40,7 +40,7 @@ type whichNICs struct {
 
 func (w *whichNICs) flags(c *cobra.Command, all string) {
 	socketFlag(c, &w.socket)
-	c.Flags().StringVar(&w.nic, "nic", "", "another NIC, its `ID` or name, by way of that of this host")
+	c.Flags().StringVar(&w.nic, "nic", "", "ask another NIC, by its `ID` or name, through the NIC of this host")
 	c.Flags().BoolVar(&w.all, "all", false, all)
 	atMostOne(c, "nic", "all")
 }
@@ -145,46 +145,46 @@ func newProgramLoadCommand() *cobra.Command {
 	var noStart bool
 	c := &cobra.Command{
 		Use:   "load FILE",
-		Short: "Load a source or module into a NIC, or into all of the fabric or none, and start it",
-		Long: `Load a program, a source in PDL or a module, into a NIC: it is verified there, put in its
-place, and started.
+		Short: "Load a source or module into one NIC or into all, and start it",
+		Long: `Loads a program, a source in PDL or a module, into a NIC. The NIC verifies the program,
+installs it, and starts it.
 
-With --all it goes into every NIC that this one knows, or into none:
+With --all, the command loads the program into every NIC that this one knows, or into none:
 
-  prepare    each NIC verifies it and takes memory for it; if one cannot, it is named, and
-             the program is loaded nowhere
-  commit     each puts it in its place, and starts it; if one fails or does not answer, it
-             is named, and all are asked to
-  roll back  take it out again: what it had replaced is there as before. A NIC that cannot
-             be told is named: what it has put in place stays, and what it has only prepared
-             it forgets within ` + limits.PrepareWithin.String() + `
+  prepare    Each NIC verifies the program and reserves memory for it. If one cannot, the
+             command names it, and loads the program nowhere.
+  commit     Each NIC installs and starts the program. If one fails or does not answer, the
+             command names it, and asks all NICs to roll back.
+  roll back  Each NIC removes the program, and restores the one that it replaced. If the
+             command cannot reach a NIC, it names the NIC. An installed program stays
+             there; a prepared one is dropped within ` + limits.PrepareWithin.String() + `.
 
-Without --id, the number is one that is free, with --all the same on all NICs.
+Without --id, the program gets a free number, with --all the same on all NICs.
 
---replace puts it in the place of another, between two activations:
+--replace replaces another program, between two activations:
 
-  --replace           of the one that has its name. With --all each NIC goes by the name,
-                      and by the number that it has there; a program of another name is
-                      never replaced. A NIC that has none of the name loads it anew,
-                      by the number that it has elsewhere if that is free there
-  --replace --id N    of the one with that number, whatever its name
+  --replace           Replaces the program of the same name. With --all, each NIC selects it
+                      by the name, and keeps its number there. A NIC never replaces a
+                      program of another name. A NIC without a program of this name loads
+                      it under its number on the other NICs, if that number is free.
+  --replace --id N    Replaces the program with number N, whatever its name.
 
-It goes on with the data of the one before if the variables are the same and that runs;
-else it begins anew.
+If the variables are the same and the old program runs, the new one continues with its data.
+Otherwise the new program starts with new data.
 
-With --guard NAME, the program judges every message for the process NAME. With --outgoing,
-it judges what the process sends, and can delay or refuse it: a token bucket limits the
-rate of a tenant, for example. A process has one guard for each direction.`,
+With --guard NAME, the program judges every message for the process NAME. With --outgoing, it
+judges the messages that the process sends, and can delay or refuse them. For example, a token
+bucket limits the rate of a tenant. A process has at most one guard for each direction.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.Flags().Changed("trigger") && o.Guards == "" {
-				return usagef("--trigger %d: expected with --guard NAME, the process whose messages come to the program by that "+
-					"trigger",
+				return usagef("--trigger %d: expected --guard NAME, too, the process whose messages the program judges "+
+					"by that trigger",
 					trigger)
 			}
 			if o.Outgoing && o.Guards == "" {
 				return usagef(
-					"--outgoing: expected with --guard NAME, the process whose outgoing messages the program judges")
+					"--outgoing: expected --guard NAME, too, the process whose outgoing messages the program judges")
 			}
 			m, _, err := readModule(args[0])
 			if err != nil {
@@ -193,7 +193,7 @@ rate of a tenant, for example. A process has one guard for each direction.`,
 			o.ID, o.Trigger, o.Start = uint32(id), uint32(trigger), !noStart
 			if o.Guards != "" && !c.Flags().Changed("trigger") {
 				if len(m.Triggers) != 1 {
-					return usagef("--guard %s: %s has %d triggers; expected --trigger, too, with the one that it sees messages by",
+					return usagef("--guard %s: %s has %d triggers; expected --trigger N, too, the trigger that judges the messages",
 						o.Guards, m.Name, len(m.Triggers))
 				}
 				o.Trigger = m.Triggers[0].Number
@@ -216,19 +216,20 @@ rate of a tenant, for example. A process has one guard for each direction.`,
 		},
 	}
 	w.flags(c, "load it into every NIC that this one knows, or into none")
-	intFlag(c.Flags(), &id, "id", 0, 0, 1<<31-1, "number of the program; 0: one that is free, the same on all NICs")
+	intFlag(c.Flags(), &id, "id", 0, 0, 1<<31-1, "set the number of the program; 0: a free one, the same on all NICs")
 	c.Flags().BoolVar(&o.Replace, "replace", false,
-		"replace the program of that number, or else the one of its name on each NIC, between two activations; its data "+
-			"stays if the layout is the same")
-	c.Flags().BoolVar(&noStart, "no-start", false, "do not run the initialisation yet")
+		"replace the program with number --id, or without --id the program of the same name, between two "+
+			"activations; keep its data if the layout is the same")
+	c.Flags().BoolVar(&noStart, "no-start", false, "load the program without starting it")
 	choiceFlag(c.Flags(), &o.Resident, "resident", "", []string{ctl.ResidentAuto, ctl.ResidentVM, ctl.ResidentXDP},
-		"announce it as resident: messages of other NICs come as datagrams, and may be lost; they are handled in the "+
-			"driver of the link, in the virtual machine, or in the driver if that can be")
+		"announce the program as resident: other NICs send it datagrams, which may be lost; it runs in the driver "+
+			"of the link (xdp), in the virtual machine (vm), or in the driver if possible (auto)")
 	c.Flags().StringVar(&o.Guards, "guard", "",
-		"let it judge every message for this process first, a `NAME` such as app/3")
+		"let the program judge every message for the process `NAME`, such as app/3")
 	c.Flags().BoolVar(&o.Outgoing, "outgoing", false,
-		"with --guard: judge what the process sends, in place of what it is sent; it can delay that")
-	intFlag(c.Flags(), &trigger, "trigger", 0, 0, 1<<32-1, "the trigger by which it sees them; by default its only one")
+		"with --guard: judge the outgoing messages of the process instead; the program can delay them")
+	intFlag(c.Flags(), &trigger, "trigger", 0, 0, 1<<32-1, "with --guard: judge messages by trigger N (default: the "+
+		"only one)")
 	return c
 }
 
@@ -261,7 +262,7 @@ func keptText(replace, kept bool) string {
 	case !replace:
 		return ""
 	case kept:
-		return ", with the data of the one before"
+		return ", with the data of the replaced program"
 	}
 	return ", with new data"
 }
@@ -269,7 +270,7 @@ func keptText(replace, kept bool) string {
 // programTarget parses the argument that names a program: its number, or its name.
 func programTarget(arg string) (id uint32, name string, err error) {
 	if arg == "" {
-		return 0, "", usagef("a program is expected, by its number or name")
+		return 0, "", usagef("the program is empty: expected its number or name")
 	}
 	if arg[0] < '0' || arg[0] > '9' {
 		return 0, arg, nil
@@ -307,11 +308,11 @@ func newProgramChangeCommand(use, short, do, done string) *cobra.Command {
 }
 
 func newProgramUnloadCommand() *cobra.Command {
-	return newProgramChangeCommand("unload", "Take a program out of a NIC", ctl.ProgramUnload, "is unloaded")
+	return newProgramChangeCommand("unload", "Unload a program from a NIC", ctl.ProgramUnload, "is unloaded")
 }
 
 func newProgramStartCommand() *cobra.Command {
-	return newProgramChangeCommand("start", "Start a program that was loaded and not started", ctl.ProgramStart,
+	return newProgramChangeCommand("start", "Start a program that was loaded with --no-start", ctl.ProgramStart,
 		"is started")
 }
 
@@ -319,12 +320,12 @@ func newProgramSendCommand() *cobra.Command {
 	var w whichNICs
 	c := &cobra.Command{
 		Use:   "send PROGRAM TRIGGER [WORD...]",
-		Short: "Send a program a message of some words",
-		Long: `Send a trigger of a program a message of some words.
+		Short: "Send a message to a program",
+		Long: `Sends a message to a trigger of a program.
 
-A WORD is a number of 64 bits, signed or not, in decimal or 0x… as in PDL, or 0o… or 0b…. As with
-weft pdl run it may be text:WORDS, hex:BYTES, or zero:N, N zero bytes, too. Where there is a negative
-one, the words stand behind --, and flags before it.`,
+A WORD is a number of 64 bits, signed or unsigned, in decimal, or with the prefix 0x, 0o or 0b.
+As with weft pdl run, it may also be text:WORDS, hex:BYTES, or zero:N for N zero bytes. If a
+word is negative, put all words after --, and all flags before it.`,
 		Example: `  weft program send counter 2 9 5
   weft program send counter --nic host-3 2 -- 9 -5`,
 		Args: cobra.MinimumNArgs(2),
@@ -354,7 +355,7 @@ one, the words stand behind --, and flags before it.`,
 		if errors.As(err, &e) && strings.Trim(e.GetSpecifiedShortnames(), "0123456789") == "" &&
 			e.GetSpecifiedShortnames() != "" {
 			return fmt.Errorf(
-				"-%[1]s is taken for flags: expected negative words behind --, as in %[2]s PROGRAM TRIGGER -- -%[1]s",
+				"-%[1]s looks like a flag: expected negative words after --, as in %[2]s PROGRAM TRIGGER -- -%[1]s",
 				e.GetSpecifiedShortnames(), c.CommandPath())
 		}
 		return err
@@ -373,7 +374,7 @@ func words(args []string) (b []byte, err error) {
 		b = append(b, w...)
 	}
 	if len(b) > ctl.ProgramPiece { // the most that a request carries
-		return nil, usagef("a message of %d bytes; at most %d", len(b), ctl.ProgramPiece)
+		return nil, usagef("the message has %d bytes: expected at most %d", len(b), ctl.ProgramPiece)
 	}
 	return b, nil
 }
@@ -383,7 +384,7 @@ func newProgramLogCommand() *cobra.Command {
 	var from int
 	c := &cobra.Command{
 		Use:   "log PROGRAM",
-		Short: "Print what a program has displayed, a value a line",
+		Short: "Print the values that a program has displayed, one a line",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			id, name, err := programTarget(args[0])
@@ -403,16 +404,16 @@ func newProgramLogCommand() *cobra.Command {
 			})
 		},
 	}
-	w.flags(c, "print those of every NIC that this one knows, each with its NIC before it")
+	w.flags(c, "print those of every NIC that this one knows, each after its NIC")
 	intFlag(c.Flags(), &from, "from", 0, 0, 1<<62,
-		"the first value to print, counted from 0 since the program was loaded")
+		"begin with value N, counted from 0 since the program was loaded")
 	return c
 }
 
 // printLog prints one value per line, each after the same prefix.
 func printLog(out, errs io.Writer, before string, values []int64, first, from uint64) error {
 	if first > from {
-		fmt.Fprintf(errs, before+"the first %d values are not kept any more\n", first)
+		fmt.Fprintf(errs, before+"the first %d values are no longer kept\n", first)
 	}
 	for _, v := range values {
 		if _, err := fmt.Fprintf(out, "%s%d\n", before, v); err != nil {

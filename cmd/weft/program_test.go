@@ -25,7 +25,7 @@ func TestWordsOfAMessageAreThoseOfPDLRun(t *testing.T) {
 			t.Errorf("the word %q: %v", bad, err)
 		}
 	}
-	if _, err := words([]string{"zero:2049"}); err == nil || !strings.Contains(err.Error(), "2049 bytes; at most 2048") {
+	if _, err := words([]string{"zero:2049"}); err == nil || !strings.Contains(err.Error(), "2049 bytes: expected at most 2048") {
 		t.Errorf("a message that is too long: %v", err)
 	}
 }
@@ -66,7 +66,7 @@ func TestAGuardOfSeveralTriggersIsToldItsOwn(t *testing.T) {
 
 func TestHelpOfLoadSaysWhatHappensOnManyNICs(t *testing.T) {
 	_, out, _ := weft("program", "load", "--help")
-	for _, want := range []string{"prepare  ", "commit  ", "roll back  ", "--replace --id N", "With --all each NIC goes by the name", "forgets within 30s"} {
+	for _, want := range []string{"prepare  ", "commit  ", "roll back  ", "--replace --id N", "With --all, each NIC selects it", "is dropped within 30s"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the help does not say %q:\n%s", want, out)
 		}

@@ -21,7 +21,7 @@ func newProgramListCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List the programs of a NIC, or of all that this one knows",
+		Short: "List the programs of a NIC, or of all NICs that this one knows",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var all []ctl.ProgramInfo
@@ -39,7 +39,7 @@ func newProgramListCommand() *cobra.Command {
 			return joinErrors(printPrograms(c.OutOrStdout(), all), err)
 		},
 	}
-	w.flags(c, "list those of every NIC that this one knows")
+	w.flags(c, "list the programs of every NIC that this one knows")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	return c
 }
@@ -90,7 +90,7 @@ func newProgramProfileCommand() *cobra.Command {
 	var w whichNICs
 	c := &cobra.Command{
 		Use:   "profile PROGRAM",
-		Short: "Show what a program costs and why it was aborted",
+		Short: "Show the costs and the errors of a program",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			id, name, err := programTarget(args[0])

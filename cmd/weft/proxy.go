@@ -46,30 +46,30 @@ func newProxyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "proxy --from ADDRESS --to ADDRESS [--from ADDRESS --to ADDRESS]... [flags]",
 		Short: "Carry TCP and unix-socket connections over the fabric",
-		Long: `Accepts connections at one address and forwards them to another, until the command is interrupted.
-One address is a service of a process of the fabric, such as app/0:http. The other is a TCP
-address, such as 127.0.0.1:8080, or the path of a unix socket, which contains a /.
+		Long: `Accepts connections at one address and forwards them to another, until the command is
+interrupted. One address is a service of a process of the fabric, such as app/0:http. The other
+is a TCP address, such as 127.0.0.1:8080, or the path of a unix socket, which contains a /.
 
-With --from on the fabric, the proxy is that process, and forwards connections to a server of this
-host. With --to on the fabric, the proxy serves clients of this host. It forwards the end of each
-direction separately, and forwards a failure as a failure. At a unix socket, a failure may look
-like an orderly end, since the kernel resets a unix socket only if bytes are unread. If a program
-must distinguish the two, use TCP.
+With --from on the fabric, the proxy is that process, and forwards connections to a server of
+this host. With --to on the fabric, the proxy serves clients of this host. It forwards the end
+of each direction separately, and forwards a failure as a failure. At a unix socket, a failure
+may look like an orderly end, since the kernel resets a unix socket only if bytes are unread.
+If a program must distinguish the two, use TCP.
 
-If --from and --to are repeated, the first --from goes to the first --to, and so on. All services
-of --from must then belong to one process, since a proxy is one process of the fabric.
+If --from and --to are repeated, the first --from goes to the first --to, and so on. All
+services of --from must then belong to one process, since a proxy is one process of the fabric.
 
 With --to fabric, each client names its destination by SOCKS5 or by HTTP CONNECT. The host
 http.0.web.weft is the service web/0:http, and port 80 of the host 0.web.weft is the service
 web/0:80. With --auth, clients authenticate with a user and a password. The command weft proxy
 password prints the lines of the password file.
 
-If a process of the fabric is stopped, for example by a debugger, it keeps its connections, since
-its NIC reports that it lives. The connections fail if the NIC reports that the process has ended,
-if the NIC does not answer, or after --patience.
+If a process of the fabric is stopped, for example by a debugger, it keeps its connections,
+since its NIC reports that it lives. The connections fail if the NIC reports that the process
+has ended, if the NIC does not answer, or after --patience.
 
-A client that reaches the proxy can enter the fabric. --from must therefore be on loopback, on the
-fabric, or a unix socket, unless --auth or --insecure is given.`,
+A client that reaches the proxy can enter the fabric. --from must therefore be on loopback, on
+the fabric, or a unix socket, unless --auth or --insecure is given.`,
 		Example: `  weft proxy --from web/0:http --to 127.0.0.1:80       # on the host of the server
   weft proxy --from 127.0.0.1:8080 --to web/0:http     # on a host of its clients
   weft proxy --from web/0:http --to 127.0.0.1:80 --from web/0:ssh --to 127.0.0.1:22

@@ -16,8 +16,8 @@ func newProxyPassword() *cobra.Command {
 	return &cobra.Command{
 		Use:   "password USER",
 		Short: "Print a user's line for the file of weft proxy --auth",
-		Long: `Reads a password, one line, from standard input, and prints USER and a hash of the password in the
-form that weft proxy --auth FILE expects. The mode of FILE must be 0600.`,
+		Long: `Reads a password, one line, from standard input, and prints USER and a hash of the password in
+the form that weft proxy --auth FILE expects. The mode of FILE must be 0600.`,
 		Example: `  (umask 077; weft proxy password alice < password.txt >> users)
   weft proxy --from 10.0.0.1:1080 --to fabric --auth users`,
 		Args: cobra.ExactArgs(1),

@@ -79,7 +79,7 @@ func TestWrongCommandLinesExit2AndSayWhatWasExpected(t *testing.T) {
 		{"stat nope", `arguments "nope": expected weft stat [flags]`},
 		{"pdl check", "no arguments: expected weft pdl check [--target vm|xdp] FILE... [flags]"},
 		{"program log a b", `arguments "a" "b": expected weft program log PROGRAM [flags]`},
-		{"program send a 1 -20", "-20 is taken for flags: expected negative words behind --, as in weft program send PROGRAM TRIGGER -- -20"},
+		{"program send a 1 -20", "-20 looks like a flag: expected negative words after --, as in weft program send PROGRAM TRIGGER -- -20"},
 		{"program send a 1 -q", "unknown shorthand flag: 'q' in -q"},
 		{"program send a", `arguments "a": expected weft program send PROGRAM TRIGGER [WORD...] [flags]`},
 		{"testbed exec --nope", "unknown flag: --nope"},

@@ -19,16 +19,17 @@ import (
 func init() { register(newSegmentCommand) }
 
 func newSegmentCommand() *cobra.Command {
-	c := newGroup("segment", "Make, read and write memory that programs of the NIC reach by a number",
+	c := newGroup("segment", "Create, read and write memory that programs in the NIC share with processes",
 		newSegmentCreateCommand(), newSegmentListCommand(), newSegmentReadCommand(), newSegmentWriteCommand(),
 		newSegmentDeleteCommand())
-	c.Long = `A segment is memory that the programs of a NIC and processes of its host share. It has a number, ID, and
-256 locks and 256 flags. Programs write to it with DELIVER and read it with GET. Go programs open it with
-Process.SharedSegment(ID, SIZE).
+	c.Long = `A segment is memory that programs in a NIC share with processes of its host. It has a number,
+ID, 256 locks and 256 flags. Programs write to it with DELIVER and read it with GET. Go
+programs open it with Process.SharedSegment(ID, SIZE).
 
-A process makes a segment that goes with the last process. A segment of "weft segment create" stays until
-"weft segment delete", or until the daemon ends. It belongs to the user who made it. That user, root and the
-daemon's user may read, write and delete it, and --others says what other users of the host may do.`
+A segment that a process creates ends with the last process that has it open. A segment of
+"weft segment create" stays until "weft segment delete", or until the daemon ends. It belongs
+to the user who created it. That user, root and the user of the daemon may read, write and
+delete the segment. --others grants access to other users of the host.`
 	c.Example = `  weft segment create 1 4KiB
   weft program load delivertest.pdl --id 413
   weft program send delivertest 1
@@ -66,9 +67,9 @@ func newSegmentCreateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create ID SIZE",
 		Short: "Make a segment that stays without a process",
-		Long: fmt.Sprintf(`Make a segment of SIZE bytes, 1 to 64MiB, all zero. SIZE is rounded up to a multiple of 8, and may have a unit
-such as 4KiB. A user keeps at most %d segments, with no more bytes than region_bytes of the daemon. A process
-opens the segment with the same size.`, limits.SegmentsKept),
+		Long: fmt.Sprintf(`Creates a segment of SIZE zero bytes, 1 to 64MiB. SIZE may have a unit, such as 4KiB, and is
+rounded up to a multiple of 8. A user keeps at most %d segments, and in them at most
+region_bytes of the daemon. A process opens the segment with the same size.`, limits.SegmentsKept),
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			id, err := segmentNumber(args[0])
@@ -90,7 +91,7 @@ opens the segment with the same size.`, limits.SegmentsKept),
 	}
 	socketFlag(c, &socket)
 	choiceFlag(c.Flags(), &others, "others", ctl.OthersNone, []string{ctl.OthersNone, ctl.OthersRead, ctl.OthersWrite},
-		"what other users of the host may do; with write, their processes also open the segment")
+		"grant other users of the host this access; with write, their processes may open the segment, too")
 	return c
 }
 
@@ -139,8 +140,9 @@ func newSegmentReadCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "read ID",
 		Short: "Print bytes of a segment",
-		Long: `Print bytes of a segment: as hex, sixteen a line behind their offset; as words of 64 bits, one a line; or raw.
-Programs may write to the segment between two pieces of 8 KiB.`,
+		Long: `Prints bytes of a segment: as hex, sixteen a line after their offset; as words of 64 bits, one
+a line; or raw. The command reads pieces of 8 KiB, and programs may write to the segment in
+between.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			id, err := segmentNumber(args[0])
@@ -160,9 +162,10 @@ Programs may write to the segment between two pieces of 8 KiB.`,
 		},
 	}
 	socketFlag(c, &socket)
-	intFlag(c.Flags(), &offset, "offset", 0, 0, limits.SegmentBytes, "offset of the first byte")
-	intFlag(c.Flags(), &length, "length", -1, 0, limits.SegmentBytes, "number of bytes; by default all to the end")
-	choiceFlag(c.Flags(), &as, "as", "hex", []string{"hex", "words", "raw"}, "form of the bytes")
+	intFlag(c.Flags(), &offset, "offset", 0, 0, limits.SegmentBytes, "read from byte N on")
+	intFlag(c.Flags(), &length, "length", -1, 0, limits.SegmentBytes, "read N bytes (default: to the end)")
+	c.Flags().Lookup("length").DefValue = "" // -1 is internal
+	choiceFlag(c.Flags(), &as, "as", "hex", []string{"hex", "words", "raw"}, "print the bytes in this form")
 	return c
 }
 
@@ -172,11 +175,11 @@ func newSegmentWriteCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "write ID [WORD...]",
 		Short: "Write words or a file into a segment",
-		Long: `Write words into a segment, or with --file a file. It writes all bytes or, if they do not fit, none. Programs
-may read the segment between two pieces of 8 KiB.
+		Long: `Writes words, or a file with --file, into a segment. If the bytes do not fit, the command writes
+none of them. It writes pieces of 8 KiB, and programs may read the segment in between.
 
-A WORD is one of weft program send: a number of 64 bits, text:WORDS, hex:BYTES, or zero:N. Where there is a
-negative one, the words stand behind --, and flags before it.`,
+A WORD is as in weft program send: a number of 64 bits, text:WORDS, hex:BYTES, or zero:N. If a
+word is negative, put all words after --, and all flags before it.`,
 		Example: `  weft segment write 1 --offset 8 5 text:hello
   weft segment write 1 --file pages.bin
   weft segment write 1 -- -1`,
@@ -200,15 +203,15 @@ negative one, the words stand behind --, and flags before it.`,
 		},
 	}
 	socketFlag(c, &socket)
-	intFlag(c.Flags(), &offset, "offset", 0, 0, limits.SegmentBytes, "offset of the first byte")
-	c.Flags().StringVar(&file, "file", "", "write the bytes of this `FILE`; - is standard input")
+	intFlag(c.Flags(), &offset, "offset", 0, 0, limits.SegmentBytes, "write from byte N on")
+	c.Flags().StringVar(&file, "file", "", "write the bytes of `FILE`; -: of standard input")
 	return c
 }
 
 // segmentData returns the bytes to write: of words, or of a file.
 func segmentData(words []string, file string, in io.Reader) (data []byte, err error) {
 	if (file == "") == (len(words) == 0) {
-		return nil, usagef("expected words to write, or --file")
+		return nil, usagef("no bytes, or two sources of bytes: expected words or --file")
 	}
 	for _, w := range words {
 		b, err := part(w)
@@ -230,10 +233,10 @@ func segmentData(words []string, file string, in io.Reader) (data []byte, err er
 	}
 	data, err = io.ReadAll(io.LimitReader(in, limits.SegmentBytes+1))
 	if err == nil && len(data) > limits.SegmentBytes {
-		err = fmt.Errorf("%s has more than %d bytes, which is the most that a segment has", file, limits.SegmentBytes)
+		err = fmt.Errorf("%s has more than %d bytes, the maximum of a segment", file, limits.SegmentBytes)
 	}
 	if err == nil && len(data) == 0 {
-		err = errors.New(file + " has no bytes")
+		err = errors.New(file + " is empty; expected at least one byte")
 	}
 	return data, err
 }
@@ -243,8 +246,8 @@ func newSegmentDeleteCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "delete ID",
 		Short: "Delete a segment that weft segment create made",
-		Long: `Delete a segment that "weft segment create" made. If processes have it open, it goes when the last of them
-releases it.`,
+		Long: `Deletes a segment that "weft segment create" made. If processes have the segment open, it ends
+when the last of them releases it.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			id, err := segmentNumber(args[0])

@@ -36,10 +36,10 @@ func newSimCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sim [--seed N | --seeds N] [--mutate NAME] [--json]",
 		Short: "Run simulated fabrics under faults and check every promise",
-		Long: `Runs simulated fabrics on virtual time, each from one seed, under loss, duplication, reordering,
-corruption, partitions, restarts and hostile processes. After each run, the command checks that
-Weft kept every promise. If a run violates one, the command prints its seed. The same seed repeats
-the same run.
+		Long: `Runs simulated fabrics on virtual time, each from one seed, under loss, duplication,
+reordering, corruption, partitions, restarts and hostile processes. After each run, the command
+checks that Weft kept every promise. If a run violates one, the command prints its seed. The
+same seed repeats the same run.
 
 With --mutate, the fabric has a known defect, and the command succeeds if it catches the defect.`,
 		Args: cobra.NoArgs,

@@ -101,12 +101,12 @@ func newStatCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "stat [flags]",
 		Short: "Show the counters of the NIC of this host, or of another one",
-		Long: `Shows the counters of the NIC of this host. The command reads them from memory that the NIC shares,
-and so does not disturb the NIC. With --nic, each reading takes a message to another NIC. Counters
-whose names end in _now are levels. All others only grow.
+		Long: `Shows the counters of the NIC of this host. The command reads them from memory that the NIC
+shares, and so does not disturb the NIC. With --nic, each reading takes a message to another
+NIC. Counters whose names end in _now are levels. All others only grow.
 
-The last lines show the traffic of each weft proxy that this user runs. --proxies shows the proxies
-and their connections instead of a NIC.`,
+The last lines show the traffic of each weft proxy that this user runs. --proxies shows the
+proxies and their connections instead of a NIC.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runStat(c.Context(), c.OutOrStdout(), o) },
 	}

@@ -27,7 +27,7 @@ type execOptions struct {
 }
 
 func newTestbedCommand() *cobra.Command {
-	return newGroup("testbed", "Hosts out of network namespaces, on one machine (Linux)", newExecCommand(),
+	return newGroup("testbed", "Run commands on hosts made of network namespaces (Linux)", newExecCommand(),
 		newSuperviseCommand())
 }
 
@@ -36,43 +36,43 @@ func newExecCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "exec [flags] -- CMD [ARG]…",
 		Short: "Run a command on every host of a testbed, or on one",
-		Long: `Builds a testbed, runs CMD on every host or on one, and takes it down. With --join,
-it runs CMD on the hosts of a testbed that another weft testbed exec has built.
+		Long: `Builds a testbed, runs CMD on every host or on one, and removes the testbed. With --join, the
+command runs CMD on the hosts of a testbed that another weft testbed exec has built.
 
 Each CMD finds in its environment
   WEFT_HOST    the index of its host, from 0
   WEFT_HOSTS   how many hosts there are
   WEFT_ADDR    its host's IPv4 address
   WEFT_ADDRS   the addresses of all hosts, separated by commas
-  WEFT_SOCKET  a path for a unix socket, another one for each host
+  WEFT_SOCKET  a path for a unix socket, different on each host
   WEFT_TESTBED the name of the testbed, for --join
-  PATH         with this binary in front, as weft
+  PATH         the directory of this binary, as weft, before the others
   WEFT_FABRIC_FILE
-               a fabric key that all hosts share, made unless the variable is set
+               the fabric key of all hosts, created unless the variable is set
 
-Each line of output is preceded by [HOST]; with --on, CMD has the terminal and its
-output is left as it is. SIGINT and SIGTERM are passed on to the process group of
-each CMD. When the last CMD has ended, or --grace after a signal, what still runs
-is ended as well: by SIGTERM first, and --grace later by SIGKILL.
+Each line of output begins with [HOST]. With --on, CMD has the terminal, and its output is
+unchanged. The command passes SIGINT and SIGTERM to the process group of each CMD. When the
+last CMD has ended, or --grace after a signal, the remaining processes get SIGTERM, and --grace
+later SIGKILL.
 
-The exit status is the first that is not 0, in the order of hosts; 128 + n for a
-CMD that signal n ended. Nothing is left behind, even if weft is killed.
+The exit status is the first that is not 0, in the order of hosts. If signal n ended a CMD, its
+status is 128 + n. Nothing is left behind, even if weft is killed.
 
-With --loss, with --rate, or with other than two hosts, the hosts are joined by a
-switch. A frame is lost with probability P, once on its way from one host to another.
-With --rate, a token bucket paces each end of a host's cable.
+With --loss, with --rate, or with one host or more than two, a switch joins the hosts. A frame
+is lost with probability P, once on its path from one host to another. With --rate, a token
+bucket paces each end of a host's cable.
 
-With --delay, --jitter, --duplicate or --reorder, weft itself is the switch. It holds
-each frame for the delay, once on its way, so a round trip takes two delays. --jitter
-adds up to D to the delay of each frame, and frames overtake one another. A frame is
-duplicated or reordered with probability P; the next frame of its host overtakes a
-reordered frame. These draws follow from --seed: the nth frame that a host sends has
-the same fate in each run. The kernel draws what --loss drops, from no seed.
+With --delay, --jitter, --duplicate or --reorder, weft itself is the switch. It delays each
+frame once on its path, so a round trip takes two delays. --jitter adds up to D to the delay of
+each frame, and frames overtake one another. A frame is duplicated or reordered with
+probability P. The next frame of its host overtakes a reordered frame. These draws follow from
+--seed: the nth frame that a host sends has the same fate in each run. The kernel draws the
+frames that --loss drops, without a seed.
 
-A testbed has a name: that of --name, or the one in WEFT_TESTBED. --join NAME finds a
-testbed of the same user in the same $TMPDIR. It takes no flag that says how to build
-a testbed. A testbed ends with the weft that built it, and so does what has joined it.
-Processes that a joined CMD leaves running stay until then.`,
+The name of a testbed is that of --name, or the one in WEFT_TESTBED. --join NAME finds a
+testbed of the same user in the same $TMPDIR, and excludes the flags that describe a testbed. A
+testbed, and each command that has joined it, ends with the weft that built it. Processes that
+a joined CMD leaves running stay until then.`,
 		Example: `  weft testbed exec --hosts 2 -- ip -brief address
   weft testbed exec --hosts 3 --loss 5% -- sh -c 'echo $WEFT_HOST of $WEFT_ADDRS'
   weft testbed exec --rate 10,100Mbit -- sh -c 'echo host $WEFT_HOST has its own cable'
@@ -122,20 +122,21 @@ func newSuperviseCommand() *cobra.Command {
 func (o *execOptions) define(c *cobra.Command) {
 	fs := c.Flags()
 	fs.SetInterspersed(false) // what follows CMD is CMD's
-	intFlag(fs, &o.config.Hosts, "hosts", 2, 1, testbed.MaxHosts, "how many hosts")
-	intFlag(fs, &o.on, "on", -1, 0, testbed.MaxHosts-1, "run CMD on this host alone, counted from 0 (default: on all)")
-	shareFlag(fs, &o.config.Loss, "loss", "share of frames that are lost, such as 5% or 0.05")
+	intFlag(fs, &o.config.Hosts, "hosts", 2, 1, testbed.MaxHosts, "build N hosts")
+	intFlag(fs, &o.on, "on", -1, 0, testbed.MaxHosts-1, "run CMD on host N alone, counted from 0 (default: on all)")
+	shareFlag(fs, &o.config.Loss, "loss", "drop this share of frames, such as 5% or 0.05")
 	ratesFlag(fs, &o.config.Rates,
-		"rate of each host's cable each way, such as 100Mbit; or one for each host, such as 10,100,155Mbit")
-	durationFlag(fs, &o.config.Delay, "delay", 0, 0, testbed.MostDelay, "hold each frame for D on its way")
+		"limit each host's cable, each way, to this rate, such as 100Mbit; or give a rate for each host, such as "+
+			"10,100,155Mbit")
+	durationFlag(fs, &o.config.Delay, "delay", 0, 0, testbed.MostDelay, "delay each frame by D")
 	durationFlag(fs, &o.config.Jitter, "jitter", 0, 0, testbed.MostDelay,
-		"hold each frame for up to D longer, drawn for each")
-	shareFlag(fs, &o.config.Duplicate, "duplicate", "share of frames that arrive twice, such as 1%")
-	shareFlag(fs, &o.config.Reorder, "reorder", "share of frames that the next frame overtakes, such as 5%")
-	seedFlag(fs, &o.config.Seed, "seed", 1, "what jitter, duplicates and reordering are drawn from")
+		"delay each frame by up to D more, at random")
+	shareFlag(fs, &o.config.Duplicate, "duplicate", "deliver this share of frames twice, such as 1%")
+	shareFlag(fs, &o.config.Reorder, "reorder", "let the next frame overtake this share of frames, such as 5%")
+	seedFlag(fs, &o.config.Seed, "seed", 1, "draw jitter, duplicates and reordering from seed N")
 	intFlag(fs, &o.config.MTU, "mtu", testbed.DefaultMTU, testbed.LeastMTU, testbed.MostMTU,
-		"MTU of every link, in bytes")
-	durationFlag(fs, &o.grace, "grace", 5*time.Second, 0, time.Hour, "how long processes have to end after a signal")
+		"set the MTU of every link, in bytes")
+	durationFlag(fs, &o.grace, "grace", 5*time.Second, 0, time.Hour, "wait this long for processes to end after a signal")
 	testbedNameFlag(fs, &o.name, "name", "name the testbed, for --join")
 	testbedNameFlag(fs, &o.join, "join", "run CMD in the running testbed of this name")
 	fs.Lookup("on").DefValue = "" // -1 is internal, and not a value to give

@@ -40,7 +40,7 @@ func makeTestbedDir(o *execOptions) (lock *os.File, err error) {
 		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("making a directory for testbed %s: %w", o.name, err)
+		return nil, fmt.Errorf("creating a directory for testbed %s: %w", o.name, err)
 	}
 	return lock, nil
 }

@@ -50,7 +50,7 @@ func testbedGone(name string) error {
 	}
 	others := runningTestbeds()
 	if len(others) == 0 {
-		return fmt.Errorf("%s, nor any other of this user in %s: start one by weft testbed exec --name %s",
+		return fmt.Errorf("%s, nor any other of this user in %s: start one with weft testbed exec --name %s",
 			problem, os.TempDir(), name)
 	}
 	return fmt.Errorf("%s: expected one of %s", problem, strings.Join(others, ", "))
@@ -100,7 +100,7 @@ func readInvitation(name string, conn *net.UnixConn) (*accepted, error) {
 	text, rights := make([]byte, largestInvitation), make([]byte, unix.CmsgSpace(4*(testbed.MaxHosts+2)))
 	n, rightsLen, _, _, err := conn.ReadMsgUnix(text, rights)
 	if err == nil && n == 0 {
-		err = errors.New("it let no command in: it ends, or belongs to another user")
+		err = errors.New("it refused the command: it is ending, or belongs to another user")
 	}
 	if err != nil {
 		return bad(err)
