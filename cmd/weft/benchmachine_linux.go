@@ -22,7 +22,7 @@ func deathsBench() *cobra.Command {
 	var o machine.DeathsOptions
 	return benchOf[machine.DeathsOptions, machine.DeathsRow]{
 		o: &o, name: machine.KindDeaths,
-		short: "Check that jobs leave nothing behind when a rank, a daemon, a launcher or a host dies",
+		short: "Check that jobs leave nothing behind when a rank, daemon, launcher or host dies",
 		long: `Creates hosts from network namespaces (needs root), starts a NIC daemon on each, and runs jobs
 on them with weft run. In each round, a job dies in each way. A row shows how long processes of
 the job survived, and the remaining processes, memory files and sockets. The exit status is 1

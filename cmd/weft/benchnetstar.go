@@ -17,7 +17,7 @@ func netstarBench() *cobra.Command {
 	var where string
 	return benchOf[bench.NetstarOptions, bench.NetstarRow]{
 		o: &o, sealing: &o.Sealing, name: bench.KindNetstar,
-		short: "Measure the claims of the Net* paper: system calls, copies, timers, recovery, messages",
+		short: "Measure the claims of the Net* paper: messages, system calls, copies, timers",
 		long: `Measures the claims of the Net* paper for an interface of shared queues (docs/netstar.md):
 
   messages   echoes and bytes per second over each link, compared with TCP in the same rounds

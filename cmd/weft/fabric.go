@@ -22,9 +22,9 @@ func newFabricCommand() *cobra.Command {
 		newFabricKeyCommand(), newFabricCACommand(), newFabricGrantCommand())
 	c.Long = c.Short + `.
 
-NICs of one fabric share a fabric key. The key is in the file that --file or $` + fabric.FileVariable + ` names,
-or in the user's configuration directory, where the first use creates it. The key of root is in
-/var/lib/weft/` + fabric.FileName + `.
+NICs of one fabric share a fabric key. The key is in the file that --file or
+$` + fabric.FileVariable + ` names, or in the user's configuration directory, where the first use
+creates it. The key of root is in /var/lib/weft/` + fabric.FileName + `.
 
 Two hosts:
   host A:  weft fabric show                # prints the join string, which is a secret
@@ -162,7 +162,7 @@ func newFabricRotateCommand() *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use:   "rotate [--file FILE]",
-		Short: "Create a new fabric key, and print the steps to replace the old key without an interruption",
+		Short: "Create a new fabric key, and print the steps to replace the old one",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			path, err := fabricFile(file)

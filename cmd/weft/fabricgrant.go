@@ -28,8 +28,8 @@ The roles:
   program   load programs, on behalf of users
   run       start processes, on behalf of users
   admin     stop the NIC, and guard processes of any user
-program and run may list the users on whose behalf the other NIC may act. Without a list, they cover
-every user except root.`,
+program and run may list the users on whose behalf the other NIC may act. Without a list, they
+cover every user except root.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			id, err := nicid.Parse(args[0])

@@ -27,11 +27,11 @@ func newJobCommand() *cobra.Command {
 	fitHelp(c, screenColumns)
 	c.Long = c.Short + `.
 
-A job is found through the NIC daemon of this host, on every NIC that the daemon
-knows. An id may be shortened as long as only one job begins like that:
+The commands find jobs through the NIC daemon of this host, on every NIC that the
+daemon knows. An id may be shortened if only one job begins like that, so
 job-1a2b3c4d, 1a2b3c4d and 1a are the same.
 
-A job that weft run started without a daemon is known to its own weft run alone.`
+Only weft run itself knows a job that it started without a daemon.`
 	return c
 }
 
@@ -95,7 +95,7 @@ func jobsOf(ctx context.Context, conn *ctl.Conn, nic registry.NICID) ([]ctl.JobI
 	all, err := own.NIC(uint64(nic)).Jobs(ctx)
 	for i := range all {
 		if !possible(&all[i]) {
-			return nil, fmt.Errorf("it tells of ranks that no job has: %d from rank %d on, of %d",
+			return nil, fmt.Errorf("it reports ranks that no job has: %d from rank %d on, of %d",
 				all[i].Ranks, all[i].First, all[i].Size)
 		}
 	}
@@ -144,7 +144,7 @@ func noAnswer(errs io.Writer, silent []untold) error {
 		counts = append(counts, counted(n, "NIC")+" did not answer")
 	}
 	if refused > 0 {
-		counts = append(counts, counted(refused, "NIC")+" refused to tell")
+		counts = append(counts, counted(refused, "NIC")+" refused to answer")
 	}
 	if len(counts) == 0 {
 		return nil
@@ -157,7 +157,7 @@ func newJobListCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List the jobs of the fabric, a line for each host of each",
+		Short: "List the jobs of the fabric, one line for each host of a job",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return askDaemon(c, socket, func(ctx context.Context, conn *ctl.Conn) error {
@@ -228,7 +228,7 @@ func findJob(jobs []ctl.JobInfo, called string) ([]ctl.JobInfo, error) {
 	case 1:
 		return parts, nil
 	}
-	return nil, usagef("job %q: %s begin like that; expected more of the id", called, strings.Join(ids, " and "))
+	return nil, usagef("job %q: %s begin like that; expected a longer part of the id", called, strings.Join(ids, " and "))
 }
 
 // checkJob refuses an id that names no job. An empty id, or the prefix alone, would begin all
@@ -240,7 +240,7 @@ func checkJob(called string) error {
 		return usagef("the id of the job is empty: expected one that weft job list prints, or at least its first " +
 			"hexadecimal digit")
 	case prefixed && digits == "":
-		return usagef("job %q: expected at least one hexadecimal digit behind job-", called)
+		return usagef("job %q: expected at least one hexadecimal digit after job-", called)
 	}
 	return nil
 }
@@ -294,7 +294,7 @@ func newJobShowCommand() *cobra.Command {
 		},
 	}
 	socketFlag(c, &socket)
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line for each host of the job")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object for each host of the job, one a line")
 	return c
 }
 
@@ -369,9 +369,9 @@ func newJobKillCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "kill JOB",
 		Short: "End a job on all its hosts",
-		Long: `End a job on all its hosts. Each process gets SIGTERM, and after the grace
-SIGKILL. Processes that ranks have started end, too. The exit status of its weft
-run is not 0.`,
+		Long: `Ends a job on all its hosts. Each process gets SIGTERM, and after --grace
+SIGKILL. Processes that ranks have started end, too. The exit status of the
+job's weft run is not 0.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return onJob(c, socket, args[0], answerWithin+grace, func(ctx context.Context, conn *ctl.Conn,
@@ -382,7 +382,7 @@ run is not 0.`,
 	}
 	socketFlag(c, &socket)
 	durationFlag(c.Flags(), &grace, "grace", limits.JobGrace, 0, limits.MostJobGrace,
-		"time between SIGTERM and SIGKILL")
+		"wait this long between SIGTERM and SIGKILL")
 	return c
 }
 

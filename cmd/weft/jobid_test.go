@@ -40,9 +40,9 @@ func TestAHostThatRefusesIsNotTakenForOneThatIsSilent(t *testing.T) {
 		printed string
 		err     string
 	}{
-		{[]untold{refuses}, "the NIC h1 refuses: NIC 7 may not look\n", "1 NIC refused to tell; their parts of jobs are not listed"},
+		{[]untold{refuses}, "the NIC h1 refuses: NIC 7 may not look\n", "1 NIC refused to answer; their parts of jobs are not listed"},
 		{[]untold{silent}, "no answer from the NIC h2: no answer within 5s\n", "1 NIC did not answer; their parts of jobs are not listed"},
-		{[]untold{refuses, silent, silent}, "", "2 NICs did not answer, 1 NIC refused to tell; their parts of jobs are not listed"},
+		{[]untold{refuses, silent, silent}, "", "2 NICs did not answer, 1 NIC refused to answer; their parts of jobs are not listed"},
 	} {
 		var out bytes.Buffer
 		err := noAnswer(&out, c.all)

@@ -25,16 +25,16 @@ func newJobStuckCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "stuck JOB",
-		Short: "Tell why a job does not go on: which ranks wait for whom",
-		Long: `Tell why a job does not go on. The NICs know in which operation of which group
-each rank stands, and for whose message it waits; the kernel knows which ranks
-are stopped. The program need not cooperate.
+		Short: "Print why a job is stuck: which ranks wait for which",
+		Long: `Prints why a job is stuck. The NICs know the operation and the group in which
+each rank waits, and the sender of the message that it waits for. The kernel
+knows which ranks are stopped. The program need not cooperate.
 
-That is known of ranks that are attached to a daemon. Of a rank with an embedded
-NIC, whose NIC stops with it, only the state of its process is known.
+This works for ranks that are attached to a daemon. An embedded NIC stops with
+its rank, so the command knows only the state of that rank's process.
 
-The name of a job that another launcher has started, such as srun or mpiexec, is
-the application of its processes: what weft ps prints before the slash.
+If another launcher has started the job, such as srun or mpiexec, its name is
+the application of its processes: the text before the slash in weft ps.
 
 weft run --timeout prints the same before it ends a job.`,
 		Example: `  weft job stuck job-1a2b3c4d
@@ -160,7 +160,7 @@ func (r *running) stuck(ctx context.Context) {
 	}
 	report, err := stuck.Ask(ctx, r.host.conn, j)
 	if err != nil {
-		r.later(func() { r.say("what the ranks do is not known: %s", hostErrorText(err)) })
+		r.later(func() { r.say("the state of the ranks is unknown: %s", hostErrorText(err)) })
 		return
 	}
 	if r.events != nil {

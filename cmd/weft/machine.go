@@ -20,7 +20,7 @@ import (
 func init() { register(newMachineCommand) }
 
 func newMachineCommand() *cobra.Command {
-	c := newGroup("machine", "Define parallel machines out of hosts, for weft run",
+	c := newGroup("machine", "Define parallel machines, which are lists of hosts, for weft run",
 		newMachineCreateCommand(), newMachineListCommand(), newMachineShowCommand(), newMachineSetCommand(),
 		newMachineDeleteCommand())
 	c.Long = c.Short + `.
@@ -45,11 +45,11 @@ type machineFlags struct {
 func (f *machineFlags) define(c *cobra.Command) {
 	socketFlag(c, &f.socket)
 	c.Flags().StringSliceVar(&f.nodes, "nodes", nil,
-		"hosts of the machine, a `LIST` of names or ids that weft nodes prints, in the order in which ranks fill them")
+		"use the hosts in `LIST`, names or ids that weft nodes prints; ranks fill them in this order")
 	intFlag(c.Flags(), &f.slots, "slots", 0, 0, limits.SlotsPerHost,
-		"ranks that a job may place on each host; 0: as many as the host offers")
+		"allow a job N ranks on each host; 0: as many as the host offers")
 	c.Flags().StringVar(&f.link, "link", "",
-		"`NAME` of the network that the ranks use, as in [links.NAME] of the daemons' configuration")
+		"let the ranks use the network `NAME`, from [links.NAME] in the daemons' configuration")
 }
 
 // set writes the given flags into m. It looks nothing up: the daemon does.
@@ -142,16 +142,16 @@ func newMachineCreateCommand() *cobra.Command {
 	var f machineFlags
 	c := &cobra.Command{
 		Use:   "create NAME --nodes LIST [flags]",
-		Short: "Define a machine out of hosts",
-		Long: `Define a machine. This host's NIC daemon keeps the definition, also when it
+		Short: "Define a machine as a list of hosts",
+		Long: `Defines a machine. The NIC daemon of this host keeps the definition, even across
 restarts.
 
-The names are those that weft nodes prints, and the name of this host, which it
-does not print.
+LIST has names that weft nodes prints, and may have the name of this host, which
+weft nodes does not print.
 
-The command fails if the daemon knows no host by one of the names, or if a
-machine of that name exists. A host may be in several machines, and may be down:
-weft run says so when it is used.`,
+The command fails if the daemon knows no host of one of the names, or if a
+machine of that name exists. A host may be in several machines. It may be down:
+only weft run checks that.`,
 		Example: `  weft machine create lab --nodes h1,h2,h3
   weft machine create fast --nodes h1,h2 --slots 4 --link fast0`,
 		Args: cobra.ExactArgs(1),
@@ -274,7 +274,7 @@ func newMachineShowCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "show NAME",
-		Short: "Show a machine, and how many slots of each host are free now",
+		Short: "Show a machine, and the free slots of each host",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return askDaemon(c, socket, func(ctx context.Context, conn *ctl.Conn) error {
@@ -374,10 +374,9 @@ func newMachineSetCommand() *cobra.Command {
 	var f machineFlags
 	c := &cobra.Command{
 		Use:   "set NAME [flags]",
-		Short: "Change a machine; jobs that run keep their hosts",
-		Long: `Change what the flags name, and leave the rest. The change applies to the next
-job: a job that runs keeps the hosts, slots and network that it started with.
---nodes replaces the whole list.`,
+		Short: "Change a machine; running jobs keep their hosts",
+		Long: `Changes only the properties that flags name. --nodes replaces the whole list. The
+change applies to later jobs. A running job keeps its hosts, slots and network.`,
 		Example: `  weft machine set lab --nodes h1,h2,h3,h4
   weft machine set lab --slots 0                 # as many as each host offers`,
 		Args: cobra.ExactArgs(1),
@@ -412,7 +411,7 @@ func newMachineDeleteCommand() *cobra.Command {
 	var socket string
 	c := &cobra.Command{
 		Use:   "delete NAME",
-		Short: "Delete the definition of a machine; refused while a job runs on it",
+		Short: "Delete a machine on which no job runs",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return askDaemon(c, socket, func(ctx context.Context, conn *ctl.Conn) error {

@@ -38,7 +38,8 @@ ranges take no memory.
 With --tls-cert, every client must use STARTTLS. With --tls-ca, it also needs a certificate of
 that authority. Every client that reaches --tcp can read and write the device. Without
 --tls-cert, the address must therefore be on loopback, or --insecure must be given.`,
-		Example: `  weft mem nbd --server mem/0 --server mem/1 --server mem/2 --copies 2 --size 4GiB --unix /tmp/mem.sock
+		Example: `  weft mem nbd --server mem/0 --server mem/1 --server mem/2 --copies 2 \
+    --size 4GiB --unix /tmp/mem.sock
   nbdinfo 'nbd+unix:///?socket=/tmp/mem.sock'
   qemu-img convert image.qcow2 -n -O raw 'nbd+unix:///?socket=/tmp/mem.sock'
   weft mem nbd --server mem/0 --size 4GiB --tcp 10.0.0.1:10809 \

@@ -45,7 +45,7 @@ region_bytes must be about 1 % larger than that memory.
 
 After a server was killed, the same command can start it again at once. If another process has
 the name, the server waits up to 10s for it.`,
-		Example: `  weft mem serve --name mem/0 --size 8GiB                        # attached to the daemon of this host
+		Example: `  weft mem serve --name mem/0 --size 8GiB              # attached to this host's daemon
   weft mem serve --name mem/0 --size 512MiB --listen 10.0.0.1:7720   # with an embedded NIC`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

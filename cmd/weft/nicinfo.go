@@ -14,7 +14,7 @@ import (
 )
 
 func newNICInfoCommand() *cobra.Command {
-	c := newListCommand("info", "Print the memory map of the NIC of this host, or another one",
+	c := newListCommand("info", "Print the memory map of the NIC of this host, or of another one",
 		func(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) error {
 			m, err := n.Memory(ctx)
 			if err != nil {

@@ -284,7 +284,7 @@ func printNames(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) erro
 
 func newGroupsCommand() *cobra.Command {
 	return newListCommand("groups",
-		"List the members of all groups of the fabric, as the NIC of this host, or another one, knows them",
+		"List the members of all groups that the NIC of this host, or another one, knows",
 		func(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) error {
 			all, err := n.Groups(ctx)
 			if err != nil {

@@ -46,40 +46,40 @@ func newRunCommand() *cobra.Command {
 	o := &runOptions{}
 	c := &cobra.Command{
 		Use:   "run [flags] -- PROGRAM [ARG]…",
-		Short: "Run a program as many processes, on this host or on a machine of hosts",
-		Long: `Run a program as many processes, its ranks. Each rank finds its number, the
-number of all ranks and more in its environment: weft.Attach and weft.Open take
-their names from there.
+		Short: "Run a program on several ranks, on this host or on a machine",
+		Long: `Runs a program as several processes, the ranks of a job. The environment of each
+rank has its number, the number of all ranks, and more. weft.Attach and
+weft.Open take their names from it.
 
-Placement: weft run packs. It fills the first host up to its free slots, then
-the next one. With --per-node, each host gets that many ranks. Without -m and
---nodes all ranks run on this host. If this host has no NIC daemon, weft run is
-one as long as the job lasts, and sets no limit of slots.
+Placement: weft run packs ranks. It fills the first host up to its free slots,
+then the next one. With --per-node, each host gets that many ranks. Without -m
+and --nodes, all ranks run on this host. If this host has no NIC daemon, weft
+run acts as one during the job, and sets no limit of slots.
 
-No rank starts if one host refuses. weft run then prints all causes of all
+If one host refuses, no rank starts. weft run then prints the causes of all
 hosts, each with its cure.
 
-Output: stdout and stderr of the ranks go to those of weft run, whole lines at a
-time. An incomplete line is shown when no rank has written for 100 ms, at 64
-KiB, or when its rank ends. With two ranks or more, a newline is added behind it
-before the line of another rank. With -n 1 every byte passes at once, unchanged.
---output keeps every byte, too. If the reader is slow, the ranks wait.
+Output: weft run writes the stdout and stderr of the ranks to its own, in whole
+lines. It writes an incomplete line when no rank has written for 100 ms, at 64
+KiB, or when its rank ends. With two ranks or more, it adds a newline to the
+incomplete line before the line of another rank. With -n 1, it writes every byte
+at once, unchanged. --output keeps every byte, too. If the reader is slow, the
+ranks wait.
 
-Input: rank 0 gets standard input, or the ranks that --stdin names. weft run
-reads only when these ranks have read all that they got: a line from a terminal,
-at most 64 KiB from a file or a pipe. It reads nothing from the terminal while
-it is in the background.
+Input: standard input goes to rank 0, or to the ranks that --stdin names. weft
+run reads more only when these ranks have read all earlier input: a line from a
+terminal, at most 64 KiB from a file or a pipe. In the background, it reads
+nothing from the terminal.
 
-Signals: INT, QUIT, USR1, USR2, WINCH and CONT are passed to each rank. A second
-INT kills all ranks. TERM and HUP are passed, too, and end the job: after
---grace the ranks get KILL. TSTP (^Z) stops the ranks and then weft run. If weft
-run is killed, its ranks end as well.
+Signals: weft run passes INT, QUIT, USR1, USR2, WINCH and CONT to each rank. A
+second INT kills all ranks. It also passes TERM and HUP, which end the job:
+after --grace, the ranks get KILL. TSTP (^Z) stops the ranks and then weft run.
+If weft run is killed, its ranks end, too.
 
-The exit status is that of the first rank whose failure ended the job: 128 + n
-for signal n, 0 if all ranks ended with 0. It is 124 after --timeout, 125 if
-weft run failed or a host was lost, 126 if a host refused, and 2 if the command
-was called wrongly.
-A sentence on stderr tells the cause.`,
+The exit status is that of the first rank whose failure ended the job, or 128 +
+n if signal n ended that rank. It is 0 if all ranks ended with 0, 124 after
+--timeout, 125 if weft run failed or a host was lost, 126 if a host refused, and
+2 if the command line is wrong. weft run prints the cause on stderr.`,
 		Example: `  weft run -n 4 -- sh -c 'echo rank $WEFT_RANK of $WEFT_SIZE'
   weft machine create lab --nodes h1,h2,h3 && weft run -m lab -n 12 -- ./life
   weft run --nodes h1,h2 --per-node 2 --tag -- ./solver input.dat
@@ -103,31 +103,32 @@ func (o *runOptions) define(c *cobra.Command) {
 	f.SetInterspersed(false) // the program has its own flags
 	socketFlag(c, &o.socket)
 	f.StringVarP(&o.machine, "machine", "m", "",
-		"`NAME` of the machine to run on, of those that weft machine list prints")
-	f.StringSliceVar(&o.nodes, "nodes", nil, "hosts to run on, a `LIST` of names or ids that weft nodes prints")
+		"run on the machine `NAME`, which weft machine list prints")
+	f.StringSliceVar(&o.nodes, "nodes", nil, "run on the hosts in `LIST`, names or ids that weft nodes prints")
 	f.VarP(intValue(&o.ranks, 1, 1, limits.JobSize), "ranks", "n",
-		"number of ranks; without it, --per-node places that many on every host")
-	intFlag(f, &o.perNode, "per-node", 0, 0, limits.RanksPerHost, "ranks on each host; 0: as many as it has free slots")
+		"start N ranks; without it, --per-node starts ranks on every host")
+	intFlag(f, &o.perNode, "per-node", 0, 0, limits.RanksPerHost, "place N ranks on each host; 0: as many as it has "+
+		"free slots")
 	f.StringArrayVar(&o.env, "env", nil,
-		"`NAME=VALUE` for the environment of the ranks, in addition to that of weft run; NAME= makes it empty; may be "+
-			"repeated")
+		"add `NAME=VALUE` to the environment of the ranks, which also get that of weft run; "+
+			"NAME= makes it empty; may be repeated")
 	f.StringVar(&o.dir, "cwd", "",
-		"working `DIRECTORY` of the ranks, which each host must have (default: the present one)")
+		"run the ranks in `DIRECTORY`, which each host must have (default: the current one)")
 	durationFlag(f, &o.timeout, "timeout", 0, 0, 30*24*time.Hour, "end the job after this time; 0: never")
 	durationFlag(f, &o.grace, "grace", launch.DefaultGrace, time.Millisecond, launch.MaxGrace,
-		"time between TERM and KILL")
+		"wait this long between TERM and KILL")
 	onDeathFlag(c, &o.onDeath)
-	f.StringVar(&o.stdin, "stdin", "0", "who gets standard input: a `RANK`, all or none")
-	bytesFlag(f, &o.memory, "memory", 0, 4096, "limit of the memory of the job on each host (default: none)")
+	f.StringVar(&o.stdin, "stdin", "0", "give standard input to this `RANK`, to all or to none")
+	bytesFlag(f, &o.memory, "memory", 0, 4096, "limit the memory of the job on each host (default: no limit)")
 	f.StringVar(&o.link, "link", "",
-		"`NAME` of the network that the ranks use (default: that of the machine, else the daemon's first)")
+		"let the ranks use the network `NAME` (default: that of the machine, else the daemon's first)")
 	f.BoolVar(&o.oversubscribe, "oversubscribe", false, "place more ranks than the hosts have free slots")
 	f.BoolVar(&o.stage, "stage", false,
-		"send the program to the hosts, which need not have it; a file that a host has had before is not sent again")
+		"copy the program to the hosts that lack it; hosts cache the copy")
 	f.BoolVar(&o.tag, "tag", false, "print the rank before each line of output, as [RANK]")
 	f.StringVar(&o.output, "output", "",
-		"write the output of each rank to `DIRECTORY`/RANK.out and RANK.err; these files are replaced, and those of other "+
-			"ranks stay")
+		"write the output of each rank to `DIRECTORY`/RANK.out and RANK.err; "+
+			"existing files of these ranks are replaced")
 	f.BoolVar(&o.json, "json", false,
 		"print one JSON object a line: placement or refusals, output, ends of ranks, and a summary with a row for each rank")
 }
@@ -145,8 +146,8 @@ func onDeathFlag(c *cobra.Command, p *launch.OnDeath) {
 			}
 			return err == nil
 		},
-	}, "on-death", "when a rank fails, end the job, shrink to the other ranks, or restart=N: begin the job again, N "+
-		"times at most")
+	}, "on-death", "if a rank fails, end the job, shrink it to the other ranks, "+
+		"or restart=N: restart the job, at most N times")
 }
 
 // complete takes the arguments and checks the combinations of flags.
@@ -196,7 +197,7 @@ func (o *runOptions) checkStdin() error {
 // is relative to.
 func (o *runOptions) completeDir() (err error) {
 	if o.dir, err = filepath.Abs(o.dir); err != nil {
-		return fmt.Errorf("the present directory: %w; expected --cwd", err)
+		return fmt.Errorf("the current directory: %w; expected --cwd DIRECTORY", err)
 	}
 	return nil
 }

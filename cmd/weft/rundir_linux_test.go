@@ -15,7 +15,7 @@ func TestAPresentDirectoryThatCannotBeFoundFailsWeftRunAndNotItsCommandLine(t *t
 		t.Fatal(err)
 	}
 	status, _, errs := weft("run", "--", "/bin/true")
-	if status != launch.StatusFailed || !strings.HasPrefix(errs, "weft run: the present directory: ") || !strings.Contains(errs, "--cwd") {
+	if status != launch.StatusFailed || !strings.HasPrefix(errs, "weft run: the current directory: ") || !strings.Contains(errs, "--cwd") {
 		t.Errorf("status %d: %s", status, errs)
 	}
 }

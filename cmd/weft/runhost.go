@@ -159,7 +159,7 @@ func privateDirectory() (dir string, err error) {
 		}
 	}
 	if dir, err = os.MkdirTemp("", ownNICDirectory); err != nil {
-		return "", fmt.Errorf("making a directory for the job's NIC: %w", err)
+		return "", fmt.Errorf("creating a directory for the job's NIC: %w", err)
 	}
 	return dir, nil
 }
@@ -235,8 +235,8 @@ func slotsErrorText(err error, self fabric.NICID) string {
 	switch {
 	case errors.Is(err, ctl.ErrRefused):
 		user := secure.UserName(os.Getuid())
-		return fmt.Sprintf("it refuses to tell its slots: NIC %v may not start processes of user %s there; `weft fabric "+
-			"grant %v run=%s --config FILE` on that host lets it",
+		return fmt.Sprintf("it refuses to report its slots: NIC %v may not start processes of user %s there; "+
+			"run `weft fabric grant %v run=%s --config FILE` on that host",
 			self, user, self, user)
 	case errors.Is(err, ctl.ErrNoAnswer):
 		_, detail, _ := strings.Cut(hostErrorText(err), ": ")

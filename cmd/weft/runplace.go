@@ -99,7 +99,7 @@ func lacksSlots(places []runPlace, n int) error {
 		if untold == 1 {
 			do = "does"
 		}
-		return fmt.Errorf("%s of %d %s not tell of slots, and the others have %d free for %s:%s",
+		return fmt.Errorf("%s of %d %s not report slots, and the others have %d free for %s:%s",
 			counted(untold, "host"), len(places), do,
 			free, counted(n, "rank"), b.String())
 	}

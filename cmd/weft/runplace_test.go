@@ -74,7 +74,7 @@ func TestAHostThatDoesNotTellItsSlotsIsTheCauseAndNotTheSlots(t *testing.T) {
 	if err == nil {
 		t.Fatal("4 ranks were placed on 2 slots")
 	}
-	for _, want := range []string{"2 hosts of 3 do not tell", "the others have 2 free for 4 ranks", "host h1: 2 of 2 slots free", "host h2: it refuses to tell its slots",
+	for _, want := range []string{"2 hosts of 3 do not report", "the others have 2 free for 4 ranks", "host h1: 2 of 2 slots free", "host h2: it refuses to report its slots",
 		"weft fabric grant 0:0:0:0:0:0:0:7 run=", "host h3: no answer: NIC 8 is unreachable"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the refusal lacks %q:\n%v", want, err)

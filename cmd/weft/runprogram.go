@@ -18,7 +18,7 @@ func findProgram(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	switch {
 	case errors.Is(err, exec.ErrDot):
-		return "", fmt.Errorf("program %s is found in the present directory alone; write ./%s if that is meant",
+		return "", fmt.Errorf("program %s is only in the current directory; write ./%s to run it",
 			name, name)
 	case errors.Is(err, exec.ErrNotFound):
 		return "", fmt.Errorf("program %s is in no directory of PATH; expected a path with a slash, or another PATH",

@@ -162,7 +162,7 @@ func (r *running) report(result *launch.Result) error {
 		r.say("process %d on %s could not be killed: %s", v.PID, v.Host, v.Why)
 	}
 	for _, u := range result.Unknown {
-		r.say("not known whether the ranks on a host have ended: %s", u)
+		r.say("unknown whether the ranks on a host have ended: %s", u)
 	}
 	return r.summarized(s)
 }
