@@ -69,7 +69,7 @@ func TestBenchRefusesToSealWhereThereIsNoLink(t *testing.T) {
 		"latency --link mem --sealed on":              "--sealed on with --link mem: expected shm, udp or xdp",
 		"latency --deployment shared --sealed on":     "--sealed on with --deployment shared: expected embedded or daemon",
 		"latency --sealed on,off 10.0.0.1":            "--sealed on,off with a host (10.0.0.1:7710): expected on or off",
-		"latency --sealed on,off --serve":             "--serve with --sealed on,off: expected on or off",
+		"latency --sealed on,off --serve":             "--serve with --sealed on,off: expected the client's choice, on or off",
 		"latency --sealed on,off --hdr /x":            "--hdr with --sealed on,off: expected on or off",
 		"rate --sealed on,off --time 1ms --rounds 2":  "--time 1ms with --rounds 2: expected at least",
 		"latency --sealed maybe":                      "--sealed",

@@ -129,7 +129,7 @@ func newFabricJoinCommand() *cobra.Command {
 			if changed {
 				fmt.Fprintf(c.OutOrStdout(), "%s: joined fabric %s\n", path, k.Fingerprint())
 			} else {
-				fmt.Fprintf(c.OutOrStdout(), "%s: already in fabric %s\n", path, k.Fingerprint())
+				fmt.Fprintf(c.OutOrStdout(), "%s: had fabric %s already\n", path, k.Fingerprint())
 			}
 			return nil
 		},

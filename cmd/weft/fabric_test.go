@@ -226,13 +226,13 @@ func TestAGrantIsWrittenIntoAConfigurationAndTakenOut(t *testing.T) {
 		status int
 		args   string
 	}{
-		`NIC id "x": expected eight`:        {exitUsage, "x run --config " + config},
-		`unknown role "runs"`:               {exitUsage, "1:2:3:4:5:6:7:8 runs --config " + config},
-		"no role given":                     {exitUsage, "1:2:3:4:5:6:7:8 --config " + config},
-		`required flag(s) "config" not set`: {exitUsage, "1:2:3:4:5:6:7:8 run"},
-		"it removes the whole grant":        {exitUsage, "1:2:3:4:5:6:7:8 run --remove --config " + config},
-		"there is no grant to NIC 1:2:3":    {exitFailed, "1:2:3:4:5:6:7:8 --remove --config " + config},
-		"weft nic --sample prints one":      {exitFailed, "1:2:3:4:5:6:7:8 run --config " + config + ".none"},
+		`NIC id "x": expected eight`:          {exitUsage, "x run --config " + config},
+		`unknown role "runs"`:                 {exitUsage, "1:2:3:4:5:6:7:8 runs --config " + config},
+		"no role given":                       {exitUsage, "1:2:3:4:5:6:7:8 --config " + config},
+		`required flag(s) "config" not set`:   {exitUsage, "1:2:3:4:5:6:7:8 run"},
+		"--remove removes the whole grant":    {exitUsage, "1:2:3:4:5:6:7:8 run --remove --config " + config},
+		"there is no grant to NIC 1:2:3":      {exitFailed, "1:2:3:4:5:6:7:8 --remove --config " + config},
+		"weft nic --sample prints a template": {exitFailed, "1:2:3:4:5:6:7:8 run --config " + config + ".none"},
 	} {
 		status, _, stderr := weftOn("", append([]string{"fabric", "grant"}, strings.Fields(c.args)...)...)
 		if status != c.status || !strings.Contains(stderr, want) {

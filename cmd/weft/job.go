@@ -27,8 +27,8 @@ func newJobCommand() *cobra.Command {
 	fitHelp(c, screenColumns)
 	c.Long = c.Short + `.
 
-The commands find jobs through the NIC daemon of this host, on every NIC that the
-daemon knows. An id may be shortened if only one job begins like that, so
+The commands find jobs through the NIC daemon of this host, on every NIC that
+the daemon knows. An id may be shortened if only one job begins like that, so
 job-1a2b3c4d, 1a2b3c4d and 1a are the same.
 
 Only weft run itself knows a job that it started without a daemon.`

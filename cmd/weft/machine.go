@@ -375,8 +375,9 @@ func newMachineSetCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "set NAME [flags]",
 		Short: "Change a machine; running jobs keep their hosts",
-		Long: `Changes only the properties that flags name. --nodes replaces the whole list. The
-change applies to later jobs. A running job keeps its hosts, slots and network.`,
+		Long: `Changes only the properties that flags name. --nodes replaces the whole list.
+The change applies to later jobs. A running job keeps its hosts, slots and
+network.`,
 		Example: `  weft machine set lab --nodes h1,h2,h3,h4
   weft machine set lab --slots 0                 # as many as each host offers`,
 		Args: cobra.ExactArgs(1),

@@ -46,8 +46,8 @@ Two hosts:
 The first line gives host B the fabric key of host A. The NIC does not answer NICs with another
 fabric key, and encrypts all frames.
 
-A list of nodes may contain this NIC itself, so all hosts can use the same list. With gossip, NICs
-find one another without a list, from the address of any NIC:
+A list of nodes may contain this NIC itself, so all hosts can use the same list. With gossip,
+NICs find one another without a list, from the address of any NIC:
   host A:             weft nic --gossip
   all others:         weft nic --seed 10.0.0.1
 

@@ -61,7 +61,7 @@ var kinds = []Kind{
 		limit: limitOfTrips,
 	},
 	{
-		Name: KindRate, Short: "Measure messages a second from one process to another", Size: 64, Most: MaxSize,
+		Name: KindRate, Short: "Measure messages per second from one process to another", Size: 64, Most: MaxSize,
 		what: "messages a second, one way", work: (*Client).streamed,
 		fill:    func(r *Row, of []sample) { r.Rate = &Rate{medianOf(of, sample.rate)} },
 		columns: []column{{"messages/s", 14, 0, func(r *Row) float64 { return r.MessagesPerSecond }}},
@@ -70,7 +70,7 @@ var kinds = []Kind{
 	},
 	{
 		// Least is 1: empty messages have no bandwidth
-		Name: KindBandwidth, Short: "Measure bytes a second from one process to another", Size: 1 << 20, Least: 1,
+		Name: KindBandwidth, Short: "Measure bytes per second from one process to another", Size: 1 << 20, Least: 1,
 		Most: MaxSize,
 		what: "bytes of messages a second, one way", work: (*Client).streamed,
 		fill:    func(r *Row, of []sample) { r.Bandwidth = &Bandwidth{medianOf(of, sample.bandwidth)} },
@@ -80,7 +80,7 @@ var kinds = []Kind{
 	},
 	{
 		Name:  KindDatagrams,
-		Short: "Measure datagrams from one process to another: how many arrive a second, and what share is lost",
+		Short: "Measure datagrams from one process to another: arrivals per second, and losses",
 		Size:  64, Most: weft.MaxDatagram,
 		what: "datagrams that arrive a second, one way", work: (*Client).datagrams,
 		fill: func(r *Row, of []sample) {
@@ -91,7 +91,7 @@ var kinds = []Kind{
 			{"lost %", 8, 2, func(r *Row) float64 { return 100 * r.Share }}},
 	},
 	{
-		Name: KindStream, Short: "Measure streams beside messages and TCP: writes and their echoes, and writes one way",
+		Name: KindStream, Short: "Compare streams with messages and TCP: echoes, and one-way writes",
 		Size: 64, Least: 1, Most: 16 << 20,
 		what: "a write and its echo, and writes one way, over a stream, by messages, and over TCP, in turns",
 		work: (*Client).streams,

@@ -34,14 +34,14 @@ type kind struct {
 // kinds lists all ways to misbehave, in the order in which they are tried.
 var kinds = []kind{
 	{"scribble", "random words all over the writable memory"},
-	{"garble", "commands, contexts, descriptors and doorbells that nearly make sense, changed while they are used"},
+	{"garble", "nearly valid commands, contexts, descriptors and doorbells, changed while in use"},
 	{"descriptors", "its file descriptors: made to block, filled, duplicated, shut down, locked, watched"},
 	{"memory", "its memory files: cut, grown, holed, sealed, reopened, mapped anew"},
 	{"stop", "ordinary traffic, stopped and killed at any instruction by another process"},
 	{"control", "the daemon's socket: garbage, floods of requests, answers not read, connections held"},
 	{"flood", "sends to all processes, receives nothing, allocates, joins and rings without end"},
 	{"rings",
-		"rings and runs of messages: what it has read of them, their lengths and their memory changed while they are used, cancelled while full"},
+		"rings and runs of messages: changes read counts, lengths and memory in use, and cancels full rings"},
 	{"tables", "fills its receive table, and makes the NIC search all of it"},
 }
 
