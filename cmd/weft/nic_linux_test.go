@@ -382,7 +382,7 @@ func TestAConfigurationIsCheckedWithoutBeingRun(t *testing.T) {
 			t.Errorf("%q: %d %q; expected %q", text, status, stderr, want)
 		}
 	}
-	if status, _, stderr := weft("nic", "--check", "--config", ""); status != exitUsage || !strings.Contains(stderr, "--config: no file is named") {
+	if status, _, stderr := weft("nic", "--check", "--config", ""); status != exitUsage || !strings.Contains(stderr, "--config is empty: expected the name of a file") {
 		t.Errorf("a variable that is not set, in place of a file: %d %q", status, stderr)
 	}
 }

@@ -137,7 +137,7 @@ func (n *capturing) outlives(cause string) {
 	if err := n.nic.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the NIC hears of SIGHUP", func() bool { return strings.Contains(n.log.String(), "SIGHUP ends a NIC only with its terminal") })
+	eventually(t, "the NIC hears of SIGHUP", func() bool { return strings.Contains(n.log.String(), "ignored SIGHUP, since this NIC has no terminal") })
 	n.exchange("second")
 	eventually(t, "what is not in the file is counted", func() bool {
 		return strings.Contains(must(t, "stat", "--socket", n.here), "link_capture_missed")

@@ -359,7 +359,7 @@ func TestReplacingByNameKeepsTheNumberOnEachNIC(t *testing.T) { // PANIC-2
 	must(t, "program", "load", file, "--id", "1", "--socket", sockets[0])
 	must(t, "program", "load", sourceFile(t, "pong", pongSource), "--id", "1", "--socket", sockets[1])
 	must(t, "program", "load", file, "--id", "7", "--socket", sockets[1])
-	want := "counter is program 1 of the NIC of this host, with the data of the replaced program\ncounter is program 7 of the NIC " + nicIDs[1] + ", with the data of the one before\n"
+	want := "counter is program 1 of the NIC of this host, with the data of the replaced program\ncounter is program 7 of the NIC " + nicIDs[1] + ", with the data of the replaced program\n"
 	if out := must(t, "program", "load", file, "--replace", "--all", "--socket", sockets[0]); out != want {
 		t.Errorf("load says %q; want %q", out, want)
 	}

@@ -45,7 +45,7 @@ func TestAZeroBeforeTheNumberOfAProgramMeansNothing(t *testing.T) {
 
 func TestATriggerWithoutAProcessToGuardIsRefused(t *testing.T) {
 	status, _, stderr := weft("program", "load", "none.pdl", "--trigger", "9")
-	if status != exitUsage || !strings.Contains(stderr, "--trigger 9: expected with --guard NAME") {
+	if status != exitUsage || !strings.Contains(stderr, "--trigger 9: expected --guard NAME, too") {
 		t.Errorf("%d %q", status, stderr)
 	}
 }
@@ -103,7 +103,7 @@ func TestAProfileShowsWhatTheDriverHasLost(t *testing.T) {
 
 func TestOutgoingWithoutAProcessToGuardIsRefused(t *testing.T) {
 	status, _, stderr := weft("program", "load", "none.pdl", "--outgoing")
-	if status != exitUsage || !strings.Contains(stderr, "--outgoing: expected with --guard NAME") {
+	if status != exitUsage || !strings.Contains(stderr, "--outgoing: expected --guard NAME, too") {
 		t.Errorf("%d %q", status, stderr)
 	}
 }
