@@ -138,6 +138,9 @@ func TestADaemonIsTrustedByWhoseItsPlaceIs(t *testing.T) {
 	}
 	says(t, "a daemon in a place that any user could have made", as(t, user, tmp, "dial", theirs), "not trusted", fmt.Sprintf("is user %d's", stranger), "into directory "+tmp)
 	says(t, "a daemon in a place that root made for it", as(t, user, tmp, "dial", service), "connected")
+	bare := filepath.Join(tmp, "x.sock") // in no directory of its own
+	says(t, "a daemon at "+bare, as(t, stranger, tmp, "listen", bare), "ready")
+	says(t, "a daemon in a place that all users write", as(t, user, tmp, "dial", bare), "not trusted", "into directory "+tmp)
 	own := filepath.Join(tmp, fmt.Sprintf("weft-%d", user), "nic.sock")
 	says(t, "one's own daemon", as(t, user, tmp, "listen", own), "ready")
 	says(t, "one's own daemon", as(t, user, tmp, "dial", ""), "connected to "+own)

@@ -76,6 +76,17 @@ func TestAFailureOfTheDriverIsToldAndLeavesNothing(t *testing.T) {
 					t.Errorf("%s: the program displays %v; %d are in the machine", what, n.shown(5), len(n.machine.IDs()))
 				}
 				try(n.Unload(5))
+				if l := n.List(); len(l) != 0 {
+					t.Errorf("%s: the table still lists %v", what, l)
+				}
+				if err := n.Unload(5); !errors.Is(err, ErrNoProgram) {
+					t.Errorf("%s: the second unload: %v; expected %v", what, err, ErrNoProgram)
+				}
+				if _, _, err := n.Load(Spec{Module: module(t, oldSource), ID: 5}); err != nil {
+					t.Errorf("%s: its number cannot be used again: %v", what, err)
+				} else if err := n.Unload(5); err != nil {
+					t.Errorf("%s: unloading the next of its number: %v", what, err)
+				}
 				if a.closed != 1 || b.closed != 1 || n.Leaks() != nil || len(n.machine.IDs()) != 0 {
 					t.Errorf("%s: closed %d and %d times; %v; %d in the machine", what, a.closed, b.closed, n.Leaks(), len(n.machine.IDs()))
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -87,5 +88,48 @@ func TestOneRegistryThatFailsEndsTheWatch(t *testing.T) {
 		}
 	case <-time.After(time.Minute):
 		t.Error("the watch goes on without one of its registries")
+	}
+}
+
+// swapped is a registry whose list changes while the news of an earlier change is being told.
+type swapped struct {
+	list  atomic.Pointer[[]Node]
+	tells chan struct{} // each has Watch tell of the list
+}
+
+func (r *swapped) Nodes() []Node { return *r.list.Load() }
+
+func (r *swapped) Watch(ctx context.Context, changed func([]Node)) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.tells:
+			changed(r.Nodes())
+		}
+	}
+}
+
+// The last list that a watcher is told is the list as it stands, whichever registry told of its change first.
+func TestTheNewestListIsToldLast(t *testing.T) {
+	one, two := []Node{node("10.0.0.1:1")}, []Node{node("10.0.0.2:1")}
+	a, b := &swapped{tells: make(chan struct{})}, &swapped{tells: make(chan struct{})}
+	a.list.Store(&one)
+	b.list.Store(new([]Node))
+	told := make(chan string)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Merge(a, b).Watch(ctx, func(l []Node) { told <- fmt.Sprint(l) }) }()
+	a.tells <- struct{}{}
+	b.tells <- struct{}{}             // has to wait: the watcher has not taken the first list yet
+	time.Sleep(20 * time.Millisecond) // a list that is taken too early is taken by now
+	b.list.Store(&two)
+	first, last := <-told, <-told
+	if want := fmt.Sprint(Merge(a, b).Nodes()); last != want {
+		t.Errorf("told %s, and last %s; the list is %s", first, last, want)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weftnet/weft/internal/limits"
 )
@@ -113,6 +114,19 @@ func TestANodeIsKnownByEachOfItsAddresses(t *testing.T) {
 	merged := Merge(&told{now: []Node{n}}, &told{now: []Node{{Addr: n.Others[0]}, {ID: 7, Addr: mustAddr("10.9.9.9:1")}, {ID: 8, Addr: mustAddr("10.9.9.8:1")}}})
 	if got := merged.Nodes(); len(got) != 2 || got[0] != n || got[1].ID != 8 {
 		t.Errorf("together they say %v", got)
+	}
+}
+
+// A resolver that never answers holds nothing up for longer than the bound of a lookup.
+func TestTheLookupOfAHostNameHasADeadline(t *testing.T) {
+	find := func(ctx context.Context, _, _ string) ([]netip.Addr, error) {
+		if by, ok := ctx.Deadline(); !ok || time.Until(by) > lookUpFor {
+			t.Errorf("the deadline of the lookup is %v, %v; expected one within %v", by, ok, lookUpFor)
+		}
+		return nil, context.DeadlineExceeded
+	}
+	if _, err := resolve("host:1", 7700, find); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a lookup that timed out returned %v", err)
 	}
 }
 

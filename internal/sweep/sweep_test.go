@@ -13,7 +13,8 @@ import (
 
 var long = flag.Bool("long", false, "run all that CI runs by hand: 1,000 seeds, and every defect")
 
-// seeds returns the number of seeds for a test.
+// seeds returns the number of seeds for a test. The usual numbers are small: weft sim runs more of
+// the same seeds.
 func seeds(short, usual, all int) int {
 	switch {
 	case *long:
@@ -26,7 +27,7 @@ func seeds(short, usual, all int) int {
 
 func TestEverySeedKeepsEveryPromise(t *testing.T) {
 	first := sim.Seed(1)
-	r := Sweep(context.Background(), Options{First: first, Seeds: seeds(4, 40, 1000)})
+	r := Sweep(context.Background(), Options{First: first, Seeds: seeds(4, 12, 1000)})
 	for _, f := range r.Findings {
 		t.Errorf("seed %d: %s\nreplay: %s", f.Seed, strings.Join(f.Violations, "\n"), f.Replay)
 	}
@@ -37,7 +38,7 @@ func TestEverySeedKeepsEveryPromise(t *testing.T) {
 }
 
 func TestOneSeedIsOneRun(t *testing.T) {
-	for seed := range uint64(seeds(2, 5, 20)) {
+	for seed := range uint64(seeds(1, 2, 20)) {
 		a, b := Run(seed+1, mutate.None), Run(seed+1, mutate.None)
 		if a.Trace != b.Trace || !reflect.DeepEqual(a.Totals, b.Totals) {
 			t.Errorf("seed %d: traces %x and %x\n%+v\n%+v", seed+1, a.Trace, b.Trace, a.Totals, b.Totals)
@@ -46,7 +47,7 @@ func TestOneSeedIsOneRun(t *testing.T) {
 }
 
 func TestDefectsAreCaught(t *testing.T) {
-	names := []string{"tag-ignored", "lost-wake-up", "chunk-off-by-one"}
+	names := []string{"tag-ignored", "chunk-off-by-one"}
 	if *long {
 		names = mutate.Names()
 	}

@@ -8,7 +8,7 @@ import (
 
 func TestTalksKeepEveryPromise(t *testing.T) {
 	ways := Ways{}
-	for seed := range uint64(seeds(20, 400, 1000)) {
+	for seed := range uint64(seeds(20, 150, 1000)) {
 		found, w := runTalk(seed+1, mutate.None)
 		for _, v := range found {
 			t.Errorf("seed %d: %s", seed+1, v)
