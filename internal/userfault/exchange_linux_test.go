@@ -158,11 +158,12 @@ func TestTheEndOfAProgramIsToldBehindItsDiscard(t *testing.T) {
 		}
 		var log lines
 		r := &region{gone: make(chan struct{})}
-		d := &discarding{device: &device{b: bytes.Repeat([]byte("x"), 4096)}, gone: r.gone}
+		d := &discarding{device: &device{b: bytes.Repeat([]byte("x"), 1<<20)}, gone: r.gone}
 		if c.fails {
 			d.err = errors.New("all is lost")
 		}
-		p := &Pager{cfg: Config{Device: d, Log: log.add}, now: r}
+		p := &Pager{cfg: Config{Device: d, Resident: 256 << 10, Log: log.add}, page: 4096, now: r}
+		d.asks = p.begin
 		p.end(ctx, r)
 		cancel()
 		select {
@@ -170,17 +171,18 @@ func TestTheEndOfAProgramIsToldBehindItsDiscard(t *testing.T) {
 		default:
 			t.Errorf("%s: the next program is not told", name)
 		}
-		if p.now != nil || d.early || d.n != 4096 || log.String() != c.log {
-			t.Errorf("%s: %d bytes are discarded, the next program begins before: %v, the log has %q; expected 4096, and %q", name, d.n, d.early, log.String(), c.log)
+		if p.now != nil || d.early || d.n != 1<<20 || log.String() != c.log {
+			t.Errorf("%s: %d bytes are discarded, the next program begins before: %v, the log has %q; expected %d, and %q", name, d.n, d.early, log.String(), 1<<20, c.log)
 		}
 	}
 }
 
-// discarding is a device that records the discarded length, and whether the discard came after
-// the end of the program was reported.
+// discarding is a device that notes how much is discarded, and whether the next program is told, or
+// gets the memory, by then.
 type discarding struct {
 	*device
 	gone  chan struct{}
+	asks  func(context.Context) (*region, error) // as the next program does
 	err   error
 	n     int64
 	early bool
@@ -192,6 +194,12 @@ func (d *discarding) Discard(_ context.Context, offset, n int64) error {
 	case <-d.gone:
 		d.early = true
 	default:
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // it does not wait
+	if next, err := d.asks(ctx); err == nil {
+		d.early = true
+		_ = next.close()
 	}
 	return d.err
 }
