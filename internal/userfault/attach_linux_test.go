@@ -46,7 +46,7 @@ func TestAProgramThatGetsNoMemoryKeepsNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		before := memories(t)
+		before, had := memories(t), attached(t)
 		r := without(t, &device{})
 		backed(t, r, 256)
 		served := make(chan int)
@@ -72,6 +72,9 @@ func TestAProgramThatGetsNoMemoryKeepsNothing(t *testing.T) {
 		if n := memories(t); n != before+1 {
 			t.Errorf("%s: the program has %d descriptors of memory; expected none", name, n-before-1)
 		}
+		if has := attached(t); has != had {
+			t.Errorf("%s: the program has %+v; before it asked it had %+v", name, has, had)
+		}
 		l.Close()
 		r.abort()
 	}
@@ -94,6 +97,7 @@ func TestAnInterruptEndsTheWaitForAPager(t *testing.T) {
 	r := without(t, &device{})
 	defer r.abort()
 	backed(t, r, 256)
+	had := attached(t)
 	why := errors.New("the user has had enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := make(chan error, 1)
@@ -121,6 +125,33 @@ func TestAnInterruptEndsTheWaitForAPager(t *testing.T) {
 	if err := <-ended; err != io.EOF {
 		t.Errorf("the pager reads %v; expected the end of the connection", err)
 	}
+	if has := attached(t); has != had {
+		t.Errorf("the program has %+v; before it asked it had %+v", has, had)
+	}
+}
+
+// attachment is what a process keeps for memory that a pager serves.
+type attachment struct{ mappings, faults int }
+
+// attached counts the mappings of such memory and the userfaultfds of this process.
+func attached(t *testing.T) (a attachment) {
+	t.Helper()
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.mappings = strings.Count(string(maps), "weft-mem")
+	const dir = "/proc/self/fd"
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range all {
+		if to, err := os.Readlink(dir + "/" + e.Name()); err == nil && strings.Contains(to, "[userfaultfd]") {
+			a.faults++
+		}
+	}
+	return a
 }
 
 // If the kernel does not report progress, a copy continues at its previous position.
