@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 )
 
 // A daemon may answer late, refuse, or send more descriptors than requested. The client closes
@@ -52,5 +53,24 @@ func TestTheDescriptorsOfRepliesThatAreNotTakenAreClosed(t *testing.T) {
 	}
 	if after := openFiles(t); after > before {
 		t.Errorf("%d descriptors are open; before five rounds there were %d", after, before)
+	}
+}
+
+// A context may end as its reply comes. The deadline by which it would have ended the call ends no
+// later call on the connection.
+func TestAContextThatEndsWithItsReplyEndsNoLaterCall(t *testing.T) {
+	path := serve(t, func(c *Client, _ *Request) error { return c.Reply(&Reply{}) })
+	c := dial(t, path)
+	for round := range 200 {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			replied := c.until(ctx)
+			cancel()
+			replied()
+			synctest.Wait() // for what the end of the context has begun
+		})
+		if _, err := c.Names(t.Context()); err != nil {
+			t.Fatalf("a call with time, after %d whose contexts ended: %v", round+1, err)
+		}
 	}
 }
