@@ -2,6 +2,7 @@ package names
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,7 +16,11 @@ import (
 // heals.
 func divided(t *testing.T, home, near, far int, farFirst bool, keep func(f *fabric)) (f *fabric, of map[int]*proc) {
 	f = newFabric(t, 3)
-	name := f.nics[home].homed()
+	return f, f.divide(f.nics[home].homed(), near, far, farFirst, keep)
+}
+
+// divide is divided for a fabric and a name.
+func (f *fabric) divide(name vni.Name, near, far int, farFirst bool, keep func(f *fabric)) (of map[int]*proc) {
 	f.cut = func(a, _ uint64) bool { return a == uint64(far+1) }
 	order := []int{near, far}
 	if farFirst {
@@ -38,7 +43,7 @@ func divided(t *testing.T, home, near, far int, farFirst bool, keep func(f *fabr
 		keep(f)
 	}
 	f.cut = nil
-	return f, of
+	return of
 }
 
 func TestAfterAPartitionTheLowerNICIDKeepsTheName(t *testing.T) { // decision 15
@@ -76,6 +81,36 @@ func TestAVerdictMayOvertakeTheClaimThatWins(t *testing.T) { // decision 15
 			t.Errorf("overtake %v: NIC 3 has lost the name to %v, NIC 1 to %v", overtake, of[2].lostTo, of[0].lostTo)
 		}
 		f.found(of[0].name, of[0].at)
+	}
+}
+
+// The home of a name may die before it judges a contest. The next home judges, be it the NIC of the
+// winner or that of the loser.
+func TestTheNextHomeJudgesWhatTheFirstDidNot(t *testing.T) { // decision 15
+	judges := make(map[uint64]bool)
+	for index := uint32(1); len(judges) < 2; index++ {
+		f := newFabric(t, 3)
+		home, name := f.nics[2], vni.Name{Index: index}
+		copy(name.App[:], "app")
+		if home.Home(name) != nil {
+			continue
+		}
+		of := f.divide(name, 0, 1, false, func(*fabric) {
+			home.keep = func(_ *Peer, op byte) bool { return op != wire.TableClaim }
+		})
+		f.until("the claims meet", func() bool {
+			return !slices.ContainsFunc(f.nics[:2], func(n *node) bool { return len(n.contests) == 0 })
+		})
+		f.kill(home)
+		f.until("NIC 2 has lost the name", func() bool { return of[1].lostTo == of[0].at })
+		if of[0].lostTo != (vni.Address{}) {
+			t.Errorf("NIC 1 has lost the name to %v", of[0].lostTo)
+		}
+		judge := f.nics[0].id
+		if p := f.nics[0].Home(name); p != nil {
+			judge = p.NIC()
+		}
+		judges[judge] = true
 	}
 }
 
