@@ -63,30 +63,32 @@ func TestANodeIsNotThisNICItself(t *testing.T) {
 	}
 }
 
-// A NIC is probed when it has been silent for long. If it does not answer, its names lead
-// nowhere, and are finally forgotten.
+// A NIC is looked at when it has been silent for long. If it does not answer, its names lead nowhere, and are forgotten in the end.
+// A NIC that was known by hearsay is called again until then, and those calls do not put it off.
 func TestANICThatDiesWhileNothingIsPendingIsFoundOut(t *testing.T) {
-	f := newFabric(t, 2)
-	n, dead := f.nics[0], f.nics[1]
-	p := dead.claim(1, n.homed())
-	f.until("the claim ends", p.over)
-	f.run(time.Second)
-	q := n.Peer(2)
-	q.named = false
-	f.kill(dead)
-	began := f.now
-	f.until("its name leads nowhere", func() bool { _, ok := n.Lookup(p.name); return !ok })
-	if took := f.now.Sub(began); took > limits.FailureTimeout {
-		t.Errorf("it is found out after %v, expected %v at most", took, limits.FailureTimeout)
+	for _, hearsay := range []bool{false, true} {
+		f := newFabric(t, 2)
+		n, dead := f.nics[0], f.nics[1]
+		p := dead.claim(1, n.homed())
+		f.until("the claim ends", p.over)
+		f.run(time.Second)
+		q := n.Peer(2)
+		q.named, q.added = false, hearsay
+		f.kill(dead)
+		began := f.now
+		f.until("its name leads nowhere", func() bool { _, ok := n.Lookup(p.name); return !ok })
+		if took := f.now.Sub(began); took > limits.FailureTimeout {
+			t.Errorf("it is found out after %v, expected %v at most", took, limits.FailureTimeout)
+		}
+		if l := n.List(); len(l) != 1 || l[0].Reachable || n.Processes(q) != 0 {
+			t.Errorf("the names are %+v, %d processes", l, n.Processes(q))
+		}
+		f.run(2 * limits.FailureTimeout)
+		if all, _ := n.Len(); all != 0 || len(n.peers) != 0 || n.over[p.at] != 1 {
+			t.Errorf("known by hearsay %v: %d names and %d peers are left; the engine was told %d times", hearsay, all, len(n.peers), n.over[p.at])
+		}
+		f.wantSettled()
 	}
-	if l := n.List(); len(l) != 1 || l[0].Reachable || n.Processes(q) != 0 {
-		t.Errorf("the names are %+v, %d processes", l, n.Processes(q))
-	}
-	f.run(2 * limits.FailureTimeout)
-	if all, _ := n.Len(); all != 0 || len(n.peers) != 0 || n.over[p.at] != 1 {
-		t.Errorf("%d names and %d peers are left; the engine was told %d times", all, len(n.peers), n.over[p.at])
-	}
-	f.wantSettled()
 }
 
 // A named peer is called again and again, and is found when it is back. Its names were those of
