@@ -1,6 +1,7 @@
 package names
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"testing"
@@ -87,31 +88,52 @@ func TestAVerdictMayOvertakeTheClaimThatWins(t *testing.T) { // decision 15
 // The home of a name may die before it judges a contest. The next home judges, be it the NIC of the
 // winner or that of the loser.
 func TestTheNextHomeJudgesWhatTheFirstDidNot(t *testing.T) { // decision 15
-	judges := make(map[uint64]bool)
-	for index := uint32(1); len(judges) < 2; index++ {
+	for next := range uint64(2) {
 		f := newFabric(t, 3)
-		home, name := f.nics[2], vni.Name{Index: index}
-		copy(name.App[:], "app")
-		if home.Home(name) != nil {
-			continue
-		}
-		of := f.divide(name, 0, 1, false, func(*fabric) {
-			home.keep = func(_ *Peer, op byte) bool { return op != wire.TableClaim }
-		})
-		f.until("the claims meet", func() bool {
-			return !slices.ContainsFunc(f.nics[:2], func(n *node) bool { return len(n.contests) == 0 })
-		})
-		f.kill(home)
+		of := f.meet(homedInTurn(3, next+1, 2-next))
+		f.kill(f.nics[2])
 		f.until("NIC 2 has lost the name", func() bool { return of[1].lostTo == of[0].at })
 		if of[0].lostTo != (vni.Address{}) {
-			t.Errorf("NIC 1 has lost the name to %v", of[0].lostTo)
+			t.Errorf("with NIC %d as the next home, NIC 1 has lost the name to %v", next+1, of[0].lostTo)
 		}
-		judge := f.nics[0].id
-		if p := f.nics[0].Home(name); p != nil {
-			judge = p.NIC()
-		}
-		judges[judge] = true
 	}
+}
+
+// A NIC that comes may be the new home of a contested name. The others obey it.
+func TestANewHomeJudgesWhatTheFirstDidNot(t *testing.T) { // decision 15
+	f := newFabric(t, 3)
+	of := f.meet(homedInTurn(4, 3, 2, 1))
+	f.add(4)
+	f.until("NIC 2 has lost the name", func() bool { return of[1].lostTo == of[0].at })
+	if of[0].lostTo != (vni.Address{}) {
+		t.Errorf("NIC 1 has lost the name to %v", of[0].lostTo)
+	}
+}
+
+// meet lets claims of NICs 1 and 2 to a name meet after a partition. Its home, NIC 3, hears of
+// neither.
+func (f *fabric) meet(name vni.Name) (of map[int]*proc) {
+	of = f.divide(name, 0, 1, false, func(*fabric) {
+		f.nics[2].keep = func(_ *Peer, op byte) bool { return op != wire.TableClaim }
+	})
+	f.until("the claims meet", func() bool {
+		return !slices.ContainsFunc(f.nics[:2], func(n *node) bool { return len(n.contests) == 0 })
+	})
+	return of
+}
+
+// homedInTurn finds a name whose home is the first NIC that is up of these.
+func homedInTurn(ids ...uint64) vni.Name {
+	name := vni.Name{Index: 1}
+	copy(name.App[:], "app")
+	weight := func(id uint64) uint64 {
+		t := Table{cfg: Config{NIC: id}}
+		return t.nearestTo(name).weight
+	}
+	for !slices.IsSortedFunc(ids, func(a, b uint64) int { return cmp.Compare(weight(b), weight(a)) }) {
+		name.Index++
+	}
+	return name
 }
 
 // A short loss of the session is no partition: the name stays with the process that the home saw

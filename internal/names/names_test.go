@@ -95,8 +95,20 @@ func TestAnAnswerCountsOnlyIfItIsTheHomes(t *testing.T) {
 	f.found(name, p.at)
 }
 
-// If its home is gone before it has answered, a claim asks the next home. When the first is back,
-// its answer is late.
+// A NIC that comes may be the new home of a name. A claim that the first home has not answered asks it.
+func TestAClaimAsksANewHome(t *testing.T) {
+	f := newFabric(t, 2)
+	p := f.nics[0].claim(1, homedInTurn(3, 2, 1))
+	f.nics[1].keep = func(_ *Peer, op byte) bool { return op != wire.TableAsk }
+	f.until("the first home is asked", func() bool { return len(f.nics[1].kept) > 0 })
+	f.add(3)
+	f.until("the claim ends", p.over)
+	if n := f.nics[0].cfg.Counts[vni.NICNamesUnconfirmed]; !p.held || n != 0 {
+		t.Errorf("the claim holds: %v (%v); %d claims hold without a home's answer", p.held, p.why, n)
+	}
+}
+
+// A claim whose home is gone before it has answered asks the next. What the first says when it is back is late.
 func TestAClaimAsksTheNextHomeIfTheFirstIsLost(t *testing.T) {
 	f := newFabric(t, 3)
 	a, home := f.nics[0], f.nics[2]
