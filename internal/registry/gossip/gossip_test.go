@@ -110,7 +110,8 @@ func (p *peer) kill() {
 // wire is a network that can be cut.
 type wire struct {
 	memberlist.NodeAwareTransport
-	cut atomic.Bool
+	cut    atomic.Bool
+	paused sync.Mutex // datagrams wait while a test holds it
 }
 
 func (w *wire) wrap(t memberlist.NodeAwareTransport) memberlist.NodeAwareTransport {
@@ -123,6 +124,8 @@ func (w *wire) WriteTo(b []byte, addr string) (time.Time, error) {
 }
 
 func (w *wire) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
+	w.paused.Lock()
+	defer w.paused.Unlock()
 	if w.cut.Load() {
 		return time.Now(), nil
 	}
@@ -396,6 +399,29 @@ func TestARefusedOrClosedRegistryLeavesItsPortFree(t *testing.T) {
 		if err := errors.Join(r.Close(), r.Close()); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// In a large fabric, or behind a slow network, the time to leave ends before all have heard of it.
+// The registry closes all the same, and its port is free.
+func TestARegistryThatNobodyHearsLeavingIsClosed(t *testing.T) {
+	patient := func(c *Config) { c.FailureTimeout = time.Hour }
+	a := begin(t, 1, 7001, patient)
+	b := begin(t, 2, 7002, patient, a.Addr())
+	begin(t, 3, 7003, patient, a.Addr())
+	b.knows(t, "1:7001", "2:7002", "3:7003")
+	b.wire.paused.Lock()
+	err := b.Close()
+	b.wire.paused.Unlock()
+	if err != nil {
+		t.Error(err)
+	}
+	next, err := New(Config{ID: 2, Incarnation: 1, Addr: loopback(7002), Listen: b.Addr(), Keys: testKeys(t, 1)})
+	if err != nil {
+		t.Fatalf("the next registry at its port: %v", err)
+	}
+	if err := next.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
