@@ -119,7 +119,37 @@ func TestANumberThatWasTakenMeanwhileIsNotInsistedOn(t *testing.T) {
 	f.wantClean()
 }
 
-// A requested number is not exchanged for another.
+// A program that gets a chosen number on a NIC after that NIC was listed stays there, though another
+// is to be replaced elsewhere.
+func TestOnlyTheProgramOfTheNameIsReplacedWhateverIsLoadedMeanwhile(t *testing.T) {
+	f := newFabric(t, 2)
+	f.put(1, "pong", 1)
+	site, meanwhile := f.sites[1], true
+	f.fails = func(_ registry.NICID, do string) error {
+		if do != ctl.ProgramPut || !meanwhile {
+			return nil
+		}
+		meanwhile = false
+		r, err := site.Answer(deploy.Asker{}, &ctl.Program{Do: ctl.ProgramPrepare, Key: whole(t, site, named(t, "victim", 1)), ID: 1, Start: true})
+		if err != nil {
+			return err
+		}
+		for _, do := range []string{ctl.ProgramCommit, ctl.ProgramSettle} {
+			if _, err := site.Answer(deploy.Asker{}, &ctl.Program{Do: do, Key: r.Key}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	ids, err := f.load("pong", deploy.Options{Replace: true, Start: true})
+	if err != nil || fmt.Sprint(ids) != "[1 2]" {
+		t.Errorf("it was loaded as %v: %v", ids, err)
+	}
+	f.wantStates("1 pong running", "1 victim running, 2 pong running")
+	f.wantClean()
+}
+
+// A number that was asked for is insisted on.
 func TestATakenNumberThatWasAskedForIsRefused(t *testing.T) {
 	f := newFabric(t, 2)
 	f.put(2, "victim", 5)
