@@ -229,7 +229,36 @@ func TestAnUnusedShelfIsDropped(t *testing.T) {
 	}
 }
 
-// Each client in a series has a clock that is behind the clock of the client before.
+// A server that counts a client as ended answers it nothing, and may have the page all the same. The
+// client neither takes the page for missing nor fills the rest of it with zeros.
+func TestAPageOfAServerThatHasForgottenTheClientIsNotMissing(t *testing.T) {
+	l := newLibrary(t, 1, 3, roomy, sim.Faults{})
+	data := patterned(5_000, 1)
+	forget := func(sp *sim.Process) {
+		for _, s := range l.servers {
+			s.port.mu.Lock()
+			s.end(sp.Weft().Name())
+			s.port.mu.Unlock()
+		}
+	}
+	l.visit(t, func(ctx context.Context, sp *sim.Process, s *Shelf) error {
+		if err := s.WriteAt(ctx, "data", data, 0); err != nil {
+			return err
+		}
+		forget(sp)
+		if err := shelfHolds(ctx, s, "data", data, 0); err != nil {
+			return err
+		}
+		forget(sp)
+		copy(data[100:], "other bytes")
+		if err := s.WriteAt(ctx, "data", data[100:111], 100); err != nil {
+			return err
+		}
+		return shelfHolds(ctx, s, "data", data, 0)
+	})
+}
+
+// Each of a row of clients has a clock that is behind the clock of the client before.
 func TestAWriterWithASlowClockReplacesWhatOthersWrote(t *testing.T) {
 	for seed := range uint64(10) {
 		l := newLibrary(t, seed, 3, roomy, sim.Faults{Loss: 0.05, Duplicate: 0.05})
