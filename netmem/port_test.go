@@ -74,8 +74,23 @@ func TestClientsAndServersThatAreClosedGiveTheirMemoryBack(t *testing.T) {
 	})
 }
 
-// While a call looks at a page, the page stays unchanged until the call has ended, although the
-// client is closed meanwhile and its process makes another one.
+// A client may be closed while its server is silent. The request to leave gets no answer, and the
+// memory goes back all the same.
+func TestAClientThatNoServerHearsLeavingGivesItsMemoryBack(t *testing.T) {
+	withClient(t, ClientConfig{}, func(sp *sim.Process, f *sim.Fabric, c *Client) error {
+		f.StopNIC(1)
+		c.Close()
+		sleep(sp, 2*releasing)
+		c.port.mu.Lock()
+		defer c.port.mu.Unlock()
+		if !c.port.returned {
+			t.Error("the memory of a closed client is not given back")
+		}
+		return nil
+	})
+}
+
+// What a call looks at stays as it came until the call has ended, though the client is closed meanwhile and its process makes another.
 func TestAPageThatIsBeingLookedAtStaysWhileItsClientIsClosed(t *testing.T) {
 	withClient(t, ClientConfig{}, func(sp *sim.Process, _ *sim.Fabric, c *Client) error {
 		seen := func() bool {
