@@ -39,6 +39,11 @@ func TestAShardOfAnotherPageIsRejected(t *testing.T) {
 			{"a damaged shard", func(k *call) { k.msg.Data[3]++ }, false, true},
 			{"a page of no bytes", func(k *call) { k.answer.kept = 0 }, false, true},
 			{"a page that is too long", func(k *call) { k.answer.kept = uint16(c.cfg.PageBytes) + 2 }, false, true},
+			{"a whole shard of a page that is too long", func(k *call) {
+				k.answer.kept = uint16(c.cfg.PageBytes) + 8
+				k.msg.Data = pattern(c.code.shardBytes(int(k.answer.kept)), 5)
+				k.answer.sum = crc32.Checksum(k.msg.Data, castagnoli)
+			}, false, true},
 			{"a shard that is too short", func(k *call) { k.answer.kept -= 2 }, false, true},
 		} {
 			p := &page{version: 10, issued: 10, crc: 99}
