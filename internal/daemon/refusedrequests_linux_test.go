@@ -220,4 +220,22 @@ func TestARegionCountsAgainstItsQuotaUntilItIsFree(t *testing.T) {
 		t.Error(err)
 	}
 	counted("nothing", 0)
+	given, err := unix.MemfdCreate("given", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(given)
+	err = unix.Ftruncate(given, limits.PageBytes)
+	if _, seal := unix.FcntlInt(uintptr(given), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK); errors.Join(err, seal) != nil {
+		t.Fatal(err, seal)
+	}
+	own, _, err := p.Register(t.Context(), given, 5, 1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted("one byte of the process's own memory", limits.PageBytes)
+	if err := p.Free(t.Context(), own); err != nil {
+		t.Error(err)
+	}
+	counted("nothing again", 0)
 }
