@@ -1,9 +1,12 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -112,4 +115,44 @@ func (b *bench) attachAs(client *ctl.Client, g *ctl.Geometry) (end func() error,
 		return nil, err
 	}
 	return s.end, nil
+}
+
+// A client that comes while the daemon lacks descriptors waits, and is served when there are some.
+func TestADaemonThatLackedDescriptorsAcceptsAgain(t *testing.T) {
+	log := &lines{}
+	d, err := New(Config{Socket: filepath.Join(t.TempDir(), "nic.sock"), Listen: "127.0.0.1:0"}, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	eventually(t, "its start", func() bool { return log.with("NIC is up") > 0 })
+	withDescriptors(t, 0, func() {
+		if err := unix.Connect(fd, &unix.SockaddrUnix{Name: d.Socket()}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "a client that is not accepted", func() bool { return log.with("client not accepted") > 0 })
+	})
+	asking, stop := context.WithTimeout(ctx, time.Minute)
+	defer stop()
+	c, err := ctl.Dial(asking, d.Socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Links(asking); err != nil {
+		t.Errorf("the next client: %v", err)
+	}
 }
