@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/s2"
+
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/hsn"
+	"github.com/weftnet/weft/sim"
 )
 
 // An answer brings a shard only if it is undamaged and has the requested version, code and
@@ -69,8 +72,22 @@ func TestAShardOfAnotherPageIsRejected(t *testing.T) {
 	})
 }
 
-// The table gives the work of a repair for a page: each row changes one property of the page or
-// its copies.
+// The bytes of an answer say how long the page is. Bytes that say another length are no page, and
+// the client allocates nothing for them.
+func TestBytesThatSayAnotherLengthAreNoPage(t *testing.T) {
+	withClient(t, ClientConfig{Compress: true}, func(_ *sim.Process, _ *sim.Fabric, c *Client) error {
+		for n, want := range map[int]bool{0: false, 1: false, c.cfg.PageBytes - 1: false, c.cfg.PageBytes: true, c.cfg.PageBytes + 1: false, 8 * c.cfg.PageBytes: false} {
+			page, mem := c.page(s2.Encode(nil, make([]byte, n)))
+			if (page != nil) != want || len(page) > c.cfg.PageBytes {
+				t.Errorf("a page of %d bytes that says %d has %d", c.cfg.PageBytes, n, len(page))
+			}
+			c.giveBack(mem)
+		}
+		return nil
+	})
+}
+
+// What a repair does for a page: each property of the page or its copies is changed alone.
 func TestARepairLooksAtEachProperty(t *testing.T) {
 	for what, x := range map[string]struct {
 		change  func(p *page, s []*server)
