@@ -87,7 +87,8 @@ func TestBytesThatSayAnotherLengthAreNoPage(t *testing.T) {
 	})
 }
 
-// What a repair does for a page: each property of the page or its copies is changed alone.
+// The table gives the work of a repair for a page: each row changes one property of the page or
+// its copies.
 func TestARepairLooksAtEachProperty(t *testing.T) {
 	for what, x := range map[string]struct {
 		change  func(p *page, s []*server)

@@ -90,7 +90,8 @@ func TestAClientThatNoServerHearsLeavingGivesItsMemoryBack(t *testing.T) {
 	})
 }
 
-// What a call looks at stays as it came until the call has ended, though the client is closed meanwhile and its process makes another.
+// While a call looks at a page, the page stays unchanged until the call has ended, although the
+// client is closed meanwhile and its process makes another one.
 func TestAPageThatIsBeingLookedAtStaysWhileItsClientIsClosed(t *testing.T) {
 	withClient(t, ClientConfig{}, func(sp *sim.Process, _ *sim.Fabric, c *Client) error {
 		seen := func() bool {

@@ -258,7 +258,7 @@ func TestAPageOfAServerThatHasForgottenTheClientIsNotMissing(t *testing.T) {
 	})
 }
 
-// Each of a row of clients has a clock that is behind the clock of the client before.
+// Each client in a series has a clock that is behind the clock of the client before.
 func TestAWriterWithASlowClockReplacesWhatOthersWrote(t *testing.T) {
 	for seed := range uint64(10) {
 		l := newLibrary(t, seed, 3, roomy, sim.Faults{Loss: 0.05, Duplicate: 0.05})

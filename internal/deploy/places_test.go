@@ -149,7 +149,7 @@ func TestOnlyTheProgramOfTheNameIsReplacedWhateverIsLoadedMeanwhile(t *testing.T
 	f.wantClean()
 }
 
-// A number that was asked for is insisted on.
+// A requested number is not exchanged for another.
 func TestATakenNumberThatWasAskedForIsRefused(t *testing.T) {
 	f := newFabric(t, 2)
 	f.put(2, "victim", 5)

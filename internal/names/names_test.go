@@ -108,7 +108,8 @@ func TestAClaimAsksANewHome(t *testing.T) {
 	}
 }
 
-// A claim whose home is gone before it has answered asks the next. What the first says when it is back is late.
+// If its home is gone before it has answered, a claim asks the next home. When the first is back,
+// its answer is late.
 func TestAClaimAsksTheNextHomeIfTheFirstIsLost(t *testing.T) {
 	f := newFabric(t, 3)
 	a, home := f.nics[0], f.nics[2]

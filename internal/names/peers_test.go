@@ -63,8 +63,9 @@ func TestANodeIsNotThisNICItself(t *testing.T) {
 	}
 }
 
-// A NIC is looked at when it has been silent for long. If it does not answer, its names lead nowhere, and are forgotten in the end.
-// A NIC that was known by hearsay is called again until then, and those calls do not put it off.
+// A NIC is probed when it has been silent for long. If it does not answer, its names lead
+// nowhere, and are finally forgotten. A NIC that is known by hearsay is called again until then, and
+// these calls do not delay the end.
 func TestANICThatDiesWhileNothingIsPendingIsFoundOut(t *testing.T) {
 	for _, hearsay := range []bool{false, true} {
 		f := newFabric(t, 2)
