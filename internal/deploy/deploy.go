@@ -291,10 +291,11 @@ func (s *Site) enterDriver(spec *program.Spec, key uint64) error {
 	if err != nil {
 		return err
 	}
-	s.Do(func(t *program.Table) { err = t.Reside(key, r) })
-	if err != nil {
-		err = errors.Join(err, r.Close())
-	}
+	s.Do(func(t *program.Table) {
+		if err = t.Reside(key, r); err != nil {
+			err = errors.Join(err, r.Close())
+		}
+	})
 	return err
 }
 

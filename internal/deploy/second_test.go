@@ -8,10 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/deploy"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/program"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/pdl/prog"
+	"github.com/weftnet/weft/pdl/vm"
 )
 
 // A NIC that fails to settle does not keep the NICs after it from settling.
@@ -86,6 +90,43 @@ func TestOtherUsersOfANICLeaveAnUploadAndAPreparationAlone(t *testing.T) { // PA
 		refused(ctl.Program{Do: do, Key: key})
 	}
 	ask(owner, ctl.Program{Do: ctl.ProgramCommit, Key: key})
+}
+
+// owned is a program in a driver that may be called only by the owner of the engine.
+type owned struct {
+	inDriver
+	engine *bool
+	alone  int // calls without the engine
+}
+
+func (o *owned) Close() error {
+	if !*o.engine {
+		o.alone++
+	}
+	return o.inDriver.Close()
+}
+
+// A program in the driver is closed by the owner of the engine, also if its preparation has ended
+// meanwhile: the owner may be giving it other segments.
+func TestAProgramWhosePreparationHasEndedIsClosedByTheOwnerOfTheEngine(t *testing.T) {
+	f := newFabric(t, 1)
+	engine := false
+	do := f.sites[0].Do
+	f.sites[0].Do = func(g func(*program.Table)) {
+		do(func(t *program.Table) { engine = true; g(t); engine = false })
+	}
+	r := &owned{engine: &engine}
+	f.sites[0].Driver = func(vm.ID, *prog.Module) (program.Resident, error) {
+		f.now += clock.Time(limits.PrepareWithin)
+		f.engines[0].Poll(f.now)
+		return r, nil
+	}
+	if _, err := f.load("pong", deploy.Options{ID: 5, Resident: ctl.ResidentXDP}); !errors.Is(err, program.ErrKey) {
+		t.Errorf("%v; expected %v", err, program.ErrKey)
+	}
+	if r.closed != 1 || r.alone != 0 {
+		t.Errorf("it was closed %d times, %d of them without the engine; expected once, with it", r.closed, r.alone)
+	}
 }
 
 // A list that is asked for from a number beyond all programs is empty.
