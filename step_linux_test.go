@@ -15,8 +15,8 @@ import (
 
 // BenchmarkStep splits the path of a 64-byte message over shared memory into steps. Each step
 // does the work of the step before and more, for both ends. One goroutine does this work, so
-// neither end waits, and no cache line moves between cores. docs/performance.md explains the
-// figures.
+// neither end waits, and no cache line moves between cores. docs/performance.md explains
+// the steps.
 func BenchmarkStep(b *testing.B) {
 	b.Run("clock", func(b *testing.B) {
 		var now clock.Time
