@@ -28,8 +28,8 @@ func heading(b *strings.Builder, r *contest.Result) {
 	m := r.Machine
 	fmt.Fprintf(b, `# Weft beside what a user would pick instead
 
-This page is made by a program, of [peers.json](peers.json): do not write here. [performance.md](../performance.md) explains the figures of Weft
-against what the ground allows, and what is left.
+This page is made by a program, of [peers.json](peers.json): do not write here. [performance.md](../performance.md) explains how Weft
+is measured, and [tried.md](tried.md#figures-recorded-by-hand) has runs against what the ground allows.
 
 | | |
 |---|---|

@@ -41,7 +41,7 @@ var why = []struct {
 	{[]string{"P9"}, false,
 		"Here the ratio is of two medians of five turns, each of a fraction of a second and with processes of its own, which strays by 0.13 whatever is lost. In turns of 0.1 s within one run, `weft bench loss` " +
 			"has 0.95 to 0.98 with 1 %, and 0.87 to 0.91 with 5 %; " +
-			"and a run over UDP with 5 % had 0.55 now and then, [until losses counted for the round that had posted what was lost](../performance.md#loss)."},
+			"and a run over UDP with 5 % had 0.55 now and then, [until losses counted for the round that had posted what was lost](tried.md#p9-and-p10-loss)."},
 }
 
 // reasons writes the reasons for missed goals: where the time goes.
@@ -54,6 +54,6 @@ func reasons(b *strings.Builder, r *contest.Result, missed map[string]bool) {
 		}
 	}
 	if len(lines) > 0 {
-		fmt.Fprintf(b, "\nWhy a goal is missed, as far as it is known; [where the time goes](../performance.md#where-weft-stands) goal by goal, met or not:\n\n%s", strings.Join(lines, ""))
+		fmt.Fprintf(b, "\nWhy a goal is missed, as far as it is known; [where the time goes](tried.md#bounds-of-each-goal) goal by goal, met or not:\n\n%s", strings.Join(lines, ""))
 	}
 }
