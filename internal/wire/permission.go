@@ -104,7 +104,7 @@ const (
 	// ReasonNoReceiver: the message was for a library's port on which its receiver has never
 	// received.
 	ReasonNoReceiver Reason = 8
-	reasons                 = 9
+	reasons          Reason = 9
 )
 
 var reasonNames = [reasons]string{
