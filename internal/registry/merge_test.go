@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -91,45 +93,101 @@ func TestOneRegistryThatFailsEndsTheWatch(t *testing.T) {
 	}
 }
 
-// swapped is a registry whose list changes while the news of an earlier change is being told.
-type swapped struct {
-	list  atomic.Pointer[[]Node]
-	tells chan struct{} // each has Watch tell of the list
+// slow is a registry whose Nodes waits for the test, and whose Watch reports changes on demand.
+type slow struct {
+	mu      sync.Mutex
+	now     []Node
+	changes chan []Node
+	read    func() // called by Nodes after it has read the list
+	fails   error
 }
 
-func (r *swapped) Nodes() []Node { return *r.list.Load() }
+func (r *slow) Nodes() []Node {
+	r.mu.Lock()
+	l, read := r.now, r.read
+	r.mu.Unlock()
+	if read != nil {
+		read()
+	}
+	return l
+}
 
-func (r *swapped) Watch(ctx context.Context, changed func([]Node)) error {
+func (r *slow) Watch(ctx context.Context, changed func([]Node)) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-r.tells:
-			changed(r.Nodes())
+			return r.fails
+		case l := <-r.changes:
+			r.mu.Lock()
+			r.now = l
+			r.mu.Unlock()
+			changed(l)
 		}
 	}
 }
 
-// The last list that a watcher is told is the list as it stands, whichever registry told of its change first.
-func TestTheNewestListIsToldLast(t *testing.T) {
-	one, two := []Node{node("10.0.0.1:1")}, []Node{node("10.0.0.2:1")}
-	a, b := &swapped{tells: make(chan struct{})}, &swapped{tells: make(chan struct{})}
-	a.list.Store(&one)
-	b.list.Store(new([]Node))
-	told := make(chan string)
+// Two registries change at the same time. The caller is told of one change after the other, and
+// the last list that it is told has both changes.
+func TestChangesAtOnceAreToldOneAfterTheOther(t *testing.T) {
+	a, b := &slow{changes: make(chan []Node)}, &slow{changes: make(chan []Node)}
+	// The goroutine of a has read the lists. It goes on when b has changed, too.
+	read, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	b.read = func() {
+		once.Do(func() {
+			close(read)
+			<-goOn
+		})
+	}
+	var inside atomic.Int32
+	heard := make(chan string, 2)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- Merge(a, b).Watch(ctx, func(l []Node) { told <- fmt.Sprint(l) }) }()
-	a.tells <- struct{}{}
-	b.tells <- struct{}{}             // has to wait: the watcher has not taken the first list yet
-	time.Sleep(20 * time.Millisecond) // a list that is taken too early is taken by now
-	b.list.Store(&two)
-	first, last := <-told, <-told
-	if want := fmt.Sprint(Merge(a, b).Nodes()); last != want {
-		t.Errorf("told %s, and last %s; the list is %s", first, last, want)
+	go func() {
+		ended <- Merge(a, b).Watch(ctx, func(l []Node) {
+			if inside.Add(1) != 1 {
+				t.Error("two changes are told at once")
+			}
+			heard <- fmt.Sprint(l)
+			inside.Add(-1)
+		})
+	}()
+	a.changes <- []Node{node("10.0.0.1:1")}
+	<-read
+	b.changes <- []Node{node("10.0.0.2:1")}
+	for { // until b has changed
+		b.mu.Lock()
+		changed := len(b.now) > 0
+		b.mu.Unlock()
+		if changed {
+			break
+		}
+		runtime.Gosched()
+	}
+	for range 100 { // b's goroutine tells its change, if nothing keeps it from that
+		runtime.Gosched()
+	}
+	early := len(heard)
+	close(goOn)
+	first, last := <-heard, <-heard
+	if early != 0 || last != "[10.0.0.1:1 10.0.0.2:1]" {
+		t.Errorf("told %s, then %s, %d of them while the first was made", first, last, early)
 	}
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// If several registries can no longer be watched, the error has the reason of each.
+func TestTheEndOfAWatchHasEachReason(t *testing.T) {
+	why := []error{errors.New("one"), errors.New("two")}
+	a, b := &told{nodes: make(chan []Node), fails: why[0]}, &slow{changes: make(chan []Node), fails: why[1]}
+	close(a.nodes)
+	err := Merge(a, b).Watch(t.Context(), func([]Node) {})
+	for _, w := range why {
+		if !errors.Is(err, w) {
+			t.Errorf("ended with %v; expected %v in it", err, w)
+		}
 	}
 }

@@ -37,6 +37,7 @@ func TestAListNamesEachNodeThatCannotBe(t *testing.T) {
 		"one id":                  {[]Node{at("10.0.0.1:1", id), at("10.0.0.2:1", id)}, []string{"NIC 0:0:0:0:0:0:0:7 stands twice in the list, at 10.0.0.1:1 and 10.0.0.2:1"}},
 		"one position":            {[]Node{at("10.0.0.1:1", here), at("10.0.0.2:1", here)}, []string{"10.0.0.1:1 and 10.0.0.2:1 are both at position 1,2"}},
 		"one name":                {[]Node{at("10.0.0.1:1", named("Pi")), at("10.0.0.2:1", named("pI"))}, []string{`10.0.0.1:1 and 10.0.0.2:1 are both called "pI"`}},
+		"a name of a wrong one":   {[]Node{at("10.0.0.1:0", named("pi")), at("10.0.0.2:1", named("Pi"))}, []string{"expected an address", `are both called "Pi"`}},
 		"several, behind a right": {[]Node{at("10.0.0.1:1", nil), {}, at("10.0.0.1:1", nil)}, []string{"expected an address", "stands twice"}},
 	} {
 		s, err := NewStatic(c.nodes)

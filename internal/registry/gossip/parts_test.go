@@ -169,6 +169,19 @@ func TestAStretchOfTheLogHasABoundedNumberOfLines(t *testing.T) {
 	if ok := passed(logLines, slog.LevelWarn); ok != logLines-1 {
 		t.Errorf("%d lines pass in the next stretch, expected %d", ok, logLines-1)
 	}
+	// Each stretch tells of its own lines, and ends in its time however many lines come.
+	begun := w.begun
+	if passed(2, slog.LevelWarn); w.begun != begun {
+		t.Errorf("a line moves the begin of the stretch by %v", w.begun.Sub(begun))
+	}
+	w.begun = w.begun.Add(-logStretch - time.Second)
+	if ok, dropped := w.admit(slog.LevelWarn); !ok || dropped != 3 {
+		t.Errorf("the third stretch begins: passed %v, %d dropped; expected 3", ok, dropped)
+	}
+	w.begun = w.begun.Add(-logStretch - time.Second)
+	if ok, dropped := w.admit(slog.LevelWarn); !ok || dropped != 0 {
+		t.Errorf("a stretch without dropped lines: passed %v, %d dropped", ok, dropped)
+	}
 }
 
 // Seeds that are no members and did not answer are listed by address, with the reason on one
