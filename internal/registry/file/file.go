@@ -47,8 +47,11 @@ func EntryOf(s string) Entry {
 }
 
 // Node converts the fields. A position must be on t.
-func (e Entry) Node(t registry.Torus) (registry.Node, error) {
-	all, err := registry.ResolveAll(e.Address, registry.DefaultPort)
+func (e Entry) Node(t registry.Torus) (registry.Node, error) { return e.node(t, registry.ResolveAll) }
+
+// node is Node, with a resolver like registry.ResolveAll.
+func (e Entry) node(t registry.Torus, resolve func(string, uint16) ([]netip.AddrPort, error)) (registry.Node, error) {
+	all, err := resolve(e.Address, registry.DefaultPort)
 	if err != nil {
 		return registry.Node{}, err
 	}

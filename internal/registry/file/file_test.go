@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/trust"
 )
@@ -120,6 +121,23 @@ func TestAFlagNamesANode(t *testing.T) {
 	all, err := registry.ResolveAll("localhost:1", 7700)
 	if err != nil || !slices.Equal(n.Addrs(), all) {
 		t.Errorf("localhost is at %v; the node has %v, %v", all, n.Addrs(), err)
+	}
+}
+
+// A node has all addresses of its host, the first one first.
+func TestANodeHasAllAddressesOfItsHost(t *testing.T) {
+	var all []netip.AddrPort
+	for i := range limits.NodeAddresses {
+		all = append(all, netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), 7700))
+		n, err := Entry{ID: "0:0:0:0:0:0:0:7", Address: "host"}.node(registry.Torus{}, func(host string, port uint16) ([]netip.AddrPort, error) {
+			if host != "host" || port != registry.DefaultPort {
+				t.Errorf("%s with port %d is looked up", host, port)
+			}
+			return all, nil
+		})
+		if err != nil || n.ID != 7 || !slices.Equal(n.Addrs(), all) {
+			t.Errorf("the node has %v, %v; expected %v", n.Addrs(), err, all)
+		}
 	}
 }
 

@@ -363,6 +363,7 @@ func TestAConfigurationThatCannotWorkIsRefused(t *testing.T) {
 		"NIC id 0":                     func(c *Config) { c.ID = 0 },
 		"incarnation 0":                func(c *Config) { c.Incarnation = 0 },
 		"127.0.0.1:0, where others":    func(c *Config) { c.Addr = loopback(0) },
+		"%eth0]:7001, where others":    func(c *Config) { c.Addr = netip.MustParseAddrPort("[fe80::1%eth0]:7001") },
 		"Config.Keys is empty":         func(c *Config) { c.Keys = nil },
 		"a key of zeros":               func(c *Config) { c.Keys = make([]Key, 1) },
 		"failure timeout of 1ms":       func(c *Config) { c.FailureTimeout = time.Millisecond },
