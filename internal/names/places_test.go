@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link/mem"
 )
 
@@ -93,5 +94,93 @@ func TestANICThatCallsFromItsSecondAddressIsTheOneThatWasNamed(t *testing.T) {
 		if p := a.peers[0]; !p.removed {
 			t.Error("it is not removed by another of its addresses")
 		}
+	}
+}
+
+// loses runs until the session of a NIC with a peer has ended.
+func (n *node) loses(p *Peer) {
+	n.f.t.Helper()
+	p.Watch(1)
+	n.f.until("the session ends", func() bool { return !p.Up() })
+	p.Watch(-1)
+}
+
+// When the session with a NIC of several addresses is lost, the search begins anew: each address
+// is tried within the first attempt, and none is listed as silent until it is.
+func TestASearchBeginsAnewWhenTheSessionIsLost(t *testing.T) {
+	f := newFabric(t, 1)
+	a, b := f.nics[0], f.silent(2)
+	places := append(nowhere(2), b.port.Addr())
+	if err := a.AddNode(2, places[0], places[1:]...); err != nil {
+		t.Fatal(err)
+	}
+	f.until("the NIC is found", func() bool { p := a.Peer(2); return p != nil && p.Up() })
+	p := a.Peer(2)
+	for round := range 2 {
+		if p.NoAnswerAt() == "" {
+			t.Fatalf("round %d: no address is silent", round)
+		}
+		f.cut = func(_, _ uint64) bool { return true }
+		a.loses(p)
+		if said := p.NoAnswerAt(); said != "" {
+			t.Errorf("round %d: %s has not answered since the session was lost, and was not called", round, said)
+		}
+		tried, began := map[netip.AddrPort]bool{}, f.now
+		f.until("all addresses are tried", func() bool { tried[p.Addr()] = true; return len(tried) == len(places) })
+		if took := f.now.Sub(began); took > limits.HelloEvery+time.Duration(len(places))*a.callTime() {
+			t.Errorf("round %d: the addresses are tried after %v; expected %v for each", round, took, a.callTime())
+		}
+		f.cut = nil
+		f.until("the NIC is found again", p.Up)
+		p.silentAt = append(p.silentAt, places[0])
+	}
+}
+
+// The pause before an attempt grows while a NIC stays away. When it was back, the next loss begins
+// with the shortest pause again.
+func TestThePauseBeginsAnewWhenANICWasBack(t *testing.T) {
+	f := newFabric(t, 2)
+	n := f.nics[1] // it was told of the other, and calls it
+	p := n.Peer(1)
+	f.cut = func(_, _ uint64) bool { return true }
+	n.loses(p)
+	f.run(4 * limits.RetryAtMost)
+	if p.pause != limits.RetryAtMost {
+		t.Fatalf("the pause is %v after long; expected %v", p.pause, limits.RetryAtMost)
+	}
+	f.cut = nil
+	f.until("it is back", p.Up)
+	f.cut = func(_, _ uint64) bool { return true }
+	n.loses(p)
+	if pause := p.retryAt.Sub(f.now); pause > limits.HelloEvery {
+		t.Errorf("the next attempt comes after %v; expected %v", pause, limits.HelloEvery)
+	}
+}
+
+// A NIC that others have told of is forgotten when it has been away for FailureTimeout, though it
+// is called again and again meanwhile.
+func TestANICThatWasToldIsForgottenInTimeThoughItIsCalled(t *testing.T) {
+	f := newFabric(t, 3)
+	n, other := f.nics[1], f.nics[2]
+	if !n.Peer(3).added {
+		n, other = other, n
+	}
+	p := n.Peer(other.id)
+	if !p.added || p.named {
+		t.Fatalf("NIC %d is named %v, added %v; expected that a NIC has told of it", other.id, p.named, p.added)
+	}
+	f.kill(other)
+	n.loses(p)
+	began, calls := f.now, p.retryAt
+	attempts := 0
+	f.until("it is forgotten", func() bool {
+		if p.retryAt != calls {
+			calls = p.retryAt
+			attempts++
+		}
+		return n.Peer(other.id) == nil
+	})
+	if took := f.now.Sub(began); attempts < 2 || took > limits.FailureTimeout+10*time.Millisecond {
+		t.Errorf("it is forgotten after %v and %d attempts; expected %v", took, attempts, limits.FailureTimeout)
 	}
 }

@@ -111,7 +111,8 @@ func (p *peer) kill() {
 type wire struct {
 	memberlist.NodeAwareTransport
 	cut    atomic.Bool
-	paused sync.Mutex // datagrams wait while a test holds it
+	paused sync.Mutex        // datagrams wait while a test holds it
+	dial   func(addr string) // called before each call of addr; nil: nothing is
 }
 
 func (w *wire) wrap(t memberlist.NodeAwareTransport) memberlist.NodeAwareTransport {
@@ -139,6 +140,9 @@ func (w *wire) DialTimeout(addr string, d time.Duration) (net.Conn, error) {
 func (w *wire) DialAddressTimeout(a memberlist.Address, d time.Duration) (net.Conn, error) {
 	if w.cut.Load() {
 		return nil, errors.New("the network is cut")
+	}
+	if w.dial != nil {
+		w.dial(a.Addr)
 	}
 	return w.NodeAwareTransport.DialAddressTimeout(a, d)
 }
@@ -354,6 +358,23 @@ func TestSeedsThatDoNotAnswerAreCalledUntilTheyDo(t *testing.T) {
 	begin(t, 1, 7001, func(c *Config) { c.Listen = at })
 	b.knows(t, "1:7001", "2:7002")
 	b.says(t, "joined the gossip")
+}
+
+// The seeds are called at once, and the first answer is enough. A NIC does not wait for a seed
+// that neither answers nor refuses.
+func TestASeedThatHangsKeepsNoNICFromTheOthers(t *testing.T) {
+	a := begin(t, 1, 7001, nil)
+	hangs := []netip.AddrPort{freeAddr(t), freeAddr(t)}
+	over := make(chan struct{})
+	w := &wire{dial: func(addr string) {
+		if addr != a.Addr().String() {
+			<-over
+		}
+	}}
+	b := begin(t, 2, 7002, func(c *Config) { c.wrap = w.wrap }, hangs[0], a.Addr(), hangs[1])
+	t.Cleanup(func() { close(over) }) // before the end of b
+	a.knows(t, "1:7001", "2:7002")
+	b.knows(t, "1:7001", "2:7002")
 }
 
 func TestAConfigurationThatCannotWorkIsRefused(t *testing.T) {

@@ -184,6 +184,26 @@ func TestAStretchOfTheLogHasABoundedNumberOfLines(t *testing.T) {
 	}
 }
 
+// A NIC that knows no other calls its seeds often, since the hosts of a fabric may start together.
+// It calls less often as soon as it knows another, and from then on.
+func TestANICThatKnowsNoOtherCallsOften(t *testing.T) {
+	const often, seldom = limits.GossipJoinEvery, limits.GossipRejoinEvery
+	for _, c := range []struct {
+		before   time.Duration
+		answered int
+		alone    bool
+		seeds    int
+		want     time.Duration
+	}{
+		{often, 0, true, 1, often}, {often, 0, true, 3, often}, {often, 1, true, 1, seldom}, {often, 0, false, 1, seldom},
+		{often, 0, true, 0, seldom}, {seldom, 0, true, 1, seldom}, {seldom, 2, false, 0, seldom},
+	} {
+		if got := pause(c.before, c.answered, c.alone, c.seeds); got != c.want {
+			t.Errorf("%+v: the pause is %v", c, got)
+		}
+	}
+}
+
 // Seeds that are no members and did not answer are listed by address, with the reason on one
 // line.
 func TestSilentSeedsAreListedWithTheReason(t *testing.T) {

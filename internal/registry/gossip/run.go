@@ -108,15 +108,22 @@ func (r *Registry) call(ctx context.Context) {
 			silent = true
 		}
 		first()
-		if answered > 0 || !r.members.alone() || len(seeds) == 0 {
-			every = limits.GossipRejoinEvery
-		}
+		every = pause(every, answered, r.members.alone(), len(seeds))
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(every):
 		}
 	}
+}
+
+// pause returns the time between two rounds of calls, from the time between the rounds before. It
+// gets longer once another member is known, or if there is no seed to find one by.
+func pause(before time.Duration, answered int, alone bool, seeds int) time.Duration {
+	if answered > 0 || !alone || seeds == 0 {
+		return limits.GossipRejoinEvery
+	}
+	return before
 }
 
 // others returns the seeds except this member.
