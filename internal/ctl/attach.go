@@ -130,7 +130,8 @@ func (a *Attachment) Free(ctx context.Context, id uint32) error {
 	delete(a.regions, id)
 	a.mu.Unlock()
 	_, _, err := a.conn.call(ctx, &Request{Op: OpFree, Free: &Free{Region: id}}, 0)
-	silent := errors.Is(err, context.DeadlineExceeded) && (a.conn.abandoned.Load() || a.closing.Load())
+	unanswered := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	silent := unanswered && (a.conn.abandoned.Load() || a.closing.Load())
 	if err != nil && !silent && !errors.Is(err, ErrNICGone) && !errors.Is(err, ErrClosed) {
 		if mem != nil {
 			a.mu.Lock()
