@@ -6,6 +6,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -97,5 +99,66 @@ func TestAFreeThatIsNotAnsweredUnmapsItsMemory(t *testing.T) {
 	go func() { <-asked; cancel() }()
 	if err := p.Free(ctx, 4); err != nil || mapped(mem) || !p.gone.Load() {
 		t.Errorf("without an answer: %v; mapped %v, the daemon is gone: %v", err, mapped(mem), p.gone.Load())
+	}
+}
+
+// The end of a context ends the operations of its own call only. A later call has no deadline,
+// even if the context ends while the call does.
+func TestTheEndOfAContextEndsNoLaterCall(t *testing.T) {
+	c := dial(t, serve(t, func(c *Client, _ *Request) error { return c.Reply(&Reply{}) }))
+	for i := range 50 {
+		ctx, cancel := context.WithCancel(t.Context())
+		restore := c.until(ctx)
+		cancel()
+		restore()
+		runtime.Gosched() // nothing is left that could set a deadline now
+		if _, err := c.Nodes(t.Context()); err != nil {
+			t.Fatalf("call %d: %v", i, err)
+		}
+	}
+}
+
+// A client closes everything that it has opened to reach a daemon, also one that it does not trust.
+func TestADialKeepsOnlyItsConnection(t *testing.T) {
+	long := filepath.Join(t.TempDir(), strings.Repeat("d", 100))
+	if err := os.Mkdir(long, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(long, "nic.sock")
+	l, err := Listen(path, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, dials := range []int{1, 5} { // the first may open something for all
+		before := openFiles(t)
+		for range dials {
+			c, err := Dial(t.Context(), path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(c.Close(), d.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if after := openFiles(t); dials > 1 && after > before {
+			t.Errorf("%d descriptors are open after %d dials; before there were %d", after, dials, before)
+		}
+	}
+	tmp := ownTmp(t)
+	theirs := filepath.Join(directory(t, filepath.Join(tmp, "weft"), stranger, 0o755), "nic.sock")
+	says(t, "a daemon in a place that any user could have made", as(t, stranger, tmp, "listen", theirs), "ready")
+	before := openFiles(t)
+	for range 5 {
+		if c, err := Dial(t.Context(), theirs); !errors.Is(err, ErrNotTrusted) {
+			t.Fatalf("%v, %v; expected %v", c, err, ErrNotTrusted)
+		}
+	}
+	if after := openFiles(t); after > before {
+		t.Errorf("%d descriptors are open after five dials of a stranger's daemon; before there were %d", after, before)
 	}
 }
