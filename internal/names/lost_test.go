@@ -6,6 +6,7 @@ import (
 
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
 )
 
 // A name that a NIC is to tell is due no more when that NIC is lost, or says goodbye: nothing
@@ -109,5 +110,72 @@ func TestANICIsFoundAgainWhereItWasUp(t *testing.T) {
 	f.run(5 * (limits.RetryAtMost + limits.UnreachableAfter))
 	if !p.Up() || p.Addr() != b.port.Addr() {
 		t.Errorf("the NIC is up: %v, at %v; expected %v", p.Up(), p.Addr(), b.port.Addr())
+	}
+}
+
+// Each session has a first table of its own: what a NIC told in an earlier one does not count.
+func TestEachSessionHasItsOwnFirstTable(t *testing.T) {
+	f := newFabric(t, 2)
+	n, b := f.nics[0], f.nics[1]
+	var all []*proc
+	for i := range uint16(3) {
+		name := n.homed()
+		name.Index += uint32(i)
+		all = append(all, b.claim(i+1, name))
+	}
+	f.until("the claims end", func() bool { return all[0].over() && all[1].over() && all[2].over() })
+	for round := range 3 {
+		f.cut = func(_, _ uint64) bool { return true }
+		n.loses(n.Peer(2))
+		if b.Peer(1).Up() {
+			b.loses(b.Peer(1))
+		}
+		f.cut = nil
+		f.until("both have told their tables", func() bool {
+			p, q := n.Peer(2), b.Peer(1)
+			return p != nil && q != nil && p.synced && q.synced
+		})
+		for _, p := range all {
+			if at, ok := n.Lookup(p.name); !ok || at != p.at {
+				t.Errorf("round %d: %v leads to %v, %v", round, p.name, at, ok)
+			}
+		}
+	}
+}
+
+// A place where another NIC is up is left out of the search, which goes on behind it.
+func TestASearchGoesOnBehindThePlaceOfAnotherNIC(t *testing.T) {
+	f := newFabric(t, 2)
+	a, other, b := f.nics[0], f.nics[1], f.silent(9)
+	if err := a.AddNode(9, nowhere(1)[0], other.port.Addr(), b.port.Addr()); err != nil {
+		t.Fatal(err)
+	}
+	f.until("the NIC is found", func() bool { p := a.Peer(9); return p != nil && p.Up() })
+	if p := a.Peer(9); p.Addr() != b.port.Addr() || !a.Peer(2).Up() {
+		t.Errorf("NIC 9 is at %v; NIC 2 is up: %v", p.Addr(), a.Peer(2).Up())
+	}
+}
+
+// The home tells every loser of a contest, also if an earlier one keeps its claim.
+func TestTheHomeTellsEachLoser(t *testing.T) { // decision 15
+	f := newFabric(t, 4)
+	home := f.nics[0]
+	name := home.homed()
+	lost := make(map[uint64]int)
+	for _, n := range f.nics[1:] {
+		n.keep = func(_ *Peer, op byte) bool {
+			if op == wire.TableLost {
+				lost[n.id]++
+			}
+			return op != wire.TableLost // it does not obey
+		}
+	}
+	for id := uint64(2); id <= 4; id++ {
+		home.takes(id, told{op: wire.TableClaim, slot: 1, gen: 1, number: 1, name: name}.record())
+		f.step()
+	}
+	f.run(time.Second)
+	if lost[2] != 0 || lost[3] != 1 || lost[4] != 1 {
+		t.Errorf("the NICs are told %v times that they have lost", lost)
 	}
 }

@@ -80,10 +80,12 @@ func TestAnAbortedActivationTakesNoSendsFromTheNext(t *testing.T) { // PANIC-5
 	n := newNIC(t)
 	n.put(5, "PROGRAM p: VAR i, z; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN i = 0; WHILE i < 200 DO BEGIN SEND i LEN 8 AS 1 TO 6; i = i + 1 END; DISPLAY 1 / z END; END;")
 	n.put(6, "PROGRAM sink: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN END; END;")
-	for range 3 {
-		n.message()
-		n.run(1000)
+	for range 3 { // one right behind the other
+		if err := n.Post(5, 1, nil); err != nil {
+			t.Fatal(err)
+		}
 	}
+	n.run(1000)
 	const want = 3 * 200
 	if got := n.counts[vni.NICProgramSends]; got != want || n.counts[vni.NICProgramSendsRefused] != 0 || want/3*2 <= limits.ProgramSends {
 		t.Errorf("%d sends are taken, %d refused; expected %d and none", got, n.counts[vni.NICProgramSendsRefused], want)
@@ -115,5 +117,23 @@ func TestACommandGoesOnBeforeTheQueueIsEmpty(t *testing.T) {
 	}
 	if status, ended := n.engine.ended[waits]; len(n.held) != 0 || !ended || status != vni.StatusOK {
 		t.Errorf("%d commands wait; it has ended %v, with %v", len(n.held), ended, status)
+	}
+}
+
+// The numbers of news go round: 0 is newer than the largest number.
+func TestNewsOfAProgramGoRound(t *testing.T) {
+	const last = 1<<32 - 1
+	pr := &Peer{}
+	for _, c := range []struct {
+		number uint32
+		name   string
+		want   string
+	}{{last - 1, "first", "first"}, {last, "second", "second"}, {0, "third", "third"}, {last, "late", "third"}, {1, "fourth", "fourth"}} {
+		if !pr.learn(5, announced{name: c.name, number: c.number}) {
+			t.Fatal("there is no room")
+		}
+		if got := pr.programs[5].name; got != c.want || pr.names[c.want] != 5 || len(pr.names) != 1 {
+			t.Errorf("news %d: the program is %s, found as %v; expected %s", c.number, got, pr.names, c.want)
+		}
 	}
 }
