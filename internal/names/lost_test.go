@@ -125,6 +125,7 @@ func TestEachSessionHasItsOwnFirstTable(t *testing.T) {
 	}
 	f.until("the claims end", func() bool { return all[0].over() && all[1].over() && all[2].over() })
 	for round := range 3 {
+		n.Peer(2).promised, n.Peer(2).promisedDue = 2, 2 // as of two claims that were open
 		f.cut = func(_, _ uint64) bool { return true }
 		n.loses(n.Peer(2))
 		if b.Peer(1).Up() {
@@ -177,5 +178,27 @@ func TestTheHomeTellsEachLoser(t *testing.T) { // decision 15
 	f.run(time.Second)
 	if lost[2] != 0 || lost[3] != 1 || lost[4] != 1 {
 		t.Errorf("the NICs are told %v times that they have lost", lost)
+	}
+}
+
+// A claim waits for the table of a NIC that has come back as for that of a new one, and no longer.
+func TestAClaimWaitsForTheTableOfANICThatIsBack(t *testing.T) { // decision 15
+	f := newFabric(t, 2)
+	n, b := f.nics[0], f.nics[1]
+	n.Peer(2).gatherBy = f.now // its table was awaited once
+	f.run(time.Second)
+	f.cut = func(_, _ uint64) bool { return true }
+	n.loses(n.Peer(2))
+	if b.Peer(1).Up() {
+		b.loses(b.Peer(1))
+	}
+	n.keep = func(_ *Peer, op byte) bool { return op != wire.TableSync }
+	f.cut = nil
+	f.until("it is back", func() bool { p := n.Peer(2); return p != nil && p.Up() })
+	began := f.now
+	p := n.claim(1, n.homed())
+	f.until("the claim ends", p.over)
+	if took := f.now.Sub(began); !p.held || took < limits.GatherWithin/2 || took > limits.GatherWithin+10*time.Millisecond {
+		t.Errorf("held %v after %v; expected %v", p.held, took, limits.GatherWithin)
 	}
 }
