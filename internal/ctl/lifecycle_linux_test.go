@@ -162,3 +162,34 @@ func TestADialKeepsOnlyItsConnection(t *testing.T) {
 		t.Errorf("%d descriptors are open after five dials of a stranger's daemon; before there were %d", after, before)
 	}
 }
+
+// Unmap goes on behind memory that cannot be unmapped, and tells of it.
+func TestUnmapGoesOnBehindAFailure(t *testing.T) {
+	a := &answers{}
+	p := process(t, a)
+	a.set(func(*Request) (*Reply, []int) { return &Reply{}, nil })
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var good [][]byte
+	for id := range uint32(8) {
+		mem, err := mapMemory(memfd(t, 4096), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		good = append(good, mem)
+		p.regions[2*id], p.regions[2*id+1] = mem, make([]byte, 1) // the second is not mapped
+	}
+	good = append(good, p.RW, p.RO)
+	if err := p.Unmap(); err == nil {
+		t.Error("a failure is not told")
+	}
+	for i, mem := range good {
+		if mapped(mem) {
+			t.Errorf("memory %d is mapped", i+1)
+		}
+	}
+	if len(p.regions) != 0 {
+		t.Errorf("%d regions are left", len(p.regions))
+	}
+}
