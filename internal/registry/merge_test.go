@@ -93,7 +93,7 @@ func TestOneRegistryThatFailsEndsTheWatch(t *testing.T) {
 	}
 }
 
-// slow is a registry whose Nodes waits for the test, and whose Watch reports changes on demand.
+// slow is a registry whose Nodes waits for the test, and whose Watch reports the changes of the test.
 type slow struct {
 	mu      sync.Mutex
 	now     []Node
@@ -132,12 +132,12 @@ func TestChangesAtOnceAreToldOneAfterTheOther(t *testing.T) {
 	a, b := &slow{changes: make(chan []Node)}, &slow{changes: make(chan []Node)}
 	// The goroutine of a has read the lists. It goes on when b has changed, too.
 	read, goOn := make(chan struct{}), make(chan struct{})
-	var once sync.Once
+	var reads atomic.Int32
 	b.read = func() {
-		once.Do(func() {
+		if reads.Add(1) == 1 {
 			close(read)
 			<-goOn
-		})
+		}
 	}
 	var inside atomic.Int32
 	heard := make(chan string, 2)
