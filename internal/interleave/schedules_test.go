@@ -96,7 +96,7 @@ func schedules(t *testing.T, dir, pkg, tests, defect string) (string, error) {
 }
 
 // patience limits waits for events that happen soon unless something is broken.
-const patience = 5 * time.Minute
+const patience = 20 * time.Minute
 
 func command(t *testing.T, name string, args ...string) *exec.Cmd {
 	t.Helper()

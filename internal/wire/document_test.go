@@ -323,7 +323,7 @@ func TestDocumentListsTheCodesOfTableRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	code := regexp.MustCompile(`(?m)^\tTable\w+ +byte = (\d+) `)
+	code := regexp.MustCompile(`(?m)^\tTable\w+ +byte = (\d+)\b`)
 	var want []string
 	for _, m := range code.FindAllStringSubmatch(string(source), -1) {
 		want = append(want, m[1])
