@@ -1,10 +1,11 @@
 // Command peers does the same work with Weft and with its alternatives, in turns, in one run.
 //
-//	cd bench/peers && go run .                                      # about ten minutes; hosts need root
-//	go run . --out ../../docs/performance                           # and writes JSON, charts and the page
-//	go run . --sealed                                               # measures Weft over sealed links, too
-//	go run . --programs --time 2s --out ../../docs/performance      # programs in the NIC, by message length
-//	go run . --rates 10,100,155Mbit --time 10s --out ../../docs/performance   # messages and TCP, by rate
+//	cd bench/peers && go run .                                  # some 10 minutes; hosts need root
+//	go run . --out ../../docs/performance                       # writes JSON, charts and the page
+//	go run . --sealed                                           # measures sealed links, too
+//	go run . --programs --time 2s --out ../../docs/performance  # NIC programs, by message length
+//	go run . --rates 10,100,155Mbit --time 10s \
+//	    --out ../../docs/performance                            # messages and TCP, by rate
 //
 // Contestants that are not installed are skipped, and the result says so. It is a separate
 // module, so Weft does not depend on the contestants. Linux only.
@@ -122,12 +123,15 @@ func parseFlags(args []string) (*flags, error) {
 	fs.StringVar(&f.out, "out", "", "write JSON, charts and the page to this `directory`")
 	fs.StringVar(&f.from, "from", "", "measure nothing: report what this `file` has, a JSON of an earlier run")
 	fs.StringVar(&f.add, "add", "",
-		"add the rows of this run to those of this `file`, a JSON of an earlier run, in place of what that has of the same contestants")
+		"add the rows of this run to those of this `file`, a JSON of an earlier run, "+
+			"in place of what that has of the same contestants")
 	fs.BoolVar(&f.sealed, "sealed", measureSealed, "measure Weft over sealed links too: weft bench gets --sealed on")
 	fs.BoolVar(&f.programs, "programs", false,
-		"measure programs in the NIC instead, by the length of the message: --rounds of --time for each series and length")
+		"measure programs in the NIC instead, by the length of the message: "+
+			"--rounds of --time for each series and length")
 	fs.StringVar(&f.rates, "rates", "",
-		"measure messages beside TCP instead, over cables of these `rates`, such as 10,100,155Mbit: --time for each rate and length")
+		"measure messages beside TCP instead, over cables of these `rates`, such as 10,100,155Mbit: "+
+			"--time for each rate and length")
 	fs.BoolVar(&f.json, "json", false, "print JSON instead of a table")
 	if err := fs.Parse(args); err != nil {
 		return nil, err
@@ -217,7 +221,8 @@ func beChild(args []string) error {
 		}
 		return pagepeer.Measure(context.Background(), args[1], args[2], args[3], jobs, os.Stdout)
 	}
-	return fmt.Errorf("%s %q: expected server KIND ADDRESS, client KIND ADDRESS JOBS, calls PREFIX ADDRESS or pages KIND ADDRESS SERVER JOBS",
+	return fmt.Errorf("%s %q: expected server KIND ADDRESS, client KIND ADDRESS JOBS, "+
+		"calls PREFIX ADDRESS or pages KIND ADDRESS SERVER JOBS",
 		childWord, args)
 }
 

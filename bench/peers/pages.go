@@ -43,7 +43,8 @@ func (l *list) addDevices() {
 	}
 	for _, link := range pagepeer.Links() {
 		add("Weft, mem nbd, "+link.Name, tool.MemNBD(l.f.weft, l.dir, link), map[string]string{
-			contest.Latency: "fio asks weft mem nbd by a unix socket of its host, and that the page server on the other host"})
+			contest.Latency: "fio asks weft mem nbd by a unix socket of its host, " +
+				"and that the page server on the other host"})
 	}
 	if d, err := tool.NewNbdkit(); l.there("nbdkit", err) {
 		add("nbdkit", d, map[string]string{contest.Latency: "fio asks its plugin memory on the other host by TCP"})

@@ -1,6 +1,6 @@
 // Package contest holds the measurements and their results. It starts no program.
 //
-//	round 1:   A  B  C  D        every contestant once a round; the next round begins one third further on,
+//	round 1:   A  B  C  D        each contestant once; the next round begins one third further on,
 //	round 2:      B  C  D  A     so none always follows the same neighbour
 //	  …
 //	           └──────────► Samples ──► Rows: medians of the rounds ──► table, JSON, charts

@@ -65,7 +65,8 @@ func Title(ground string) string {
 	return map[string]string{
 		Host: "Two processes on one host",
 		Veth: "Two hosts, a cable between them, MTU 1500",
-		Loss: "The same, where each way loses packets: 1 MiB messages by loss, and the 99th percentile of 64 B there and back",
+		Loss: "The same, where each way loses packets: 1 MiB messages by loss, " +
+			"and the 99th percentile of 64 B there and back",
 
 		Pages:  "Two hosts: pages of 4 KiB that the other host keeps",
 		Blocks: "Two hosts: random blocks of 4 KiB of a device whose memory the other host has, read by fio",
@@ -125,7 +126,8 @@ func (r *Result) Marks(contestant string) (marks string) {
 // WriteTable prints all tables, for a terminal.
 func (r *Result) WriteTable(out io.Writer) error {
 	m := r.Machine
-	fmt.Fprintf(out, "# %s, %d cores, Linux %s, load %.1f before, others took %.1f cores; commit %s; medians of %d rounds, %.0f s\n",
+	fmt.Fprintf(out, "# %s, %d cores, Linux %s, load %.1f before, others took %.1f cores; commit %s; "+
+		"medians of %d rounds, %.0f s\n",
 		m.CPU, m.Cores, m.Kernel, m.Load, m.Others, r.Commit, r.Rounds, r.Seconds)
 	for _, ground := range Grounds() {
 		who := r.Contestants(ground)
@@ -151,7 +153,8 @@ func (r *Result) WriteTable(out io.Writer) error {
 			return err
 		}
 	}
-	fmt.Fprintf(out, "\n* measured elsewhere on a like machine, not in this run\n† encrypts what it carries; all others, and their figures, are of plain links\n")
+	fmt.Fprintf(out, "\n* measured elsewhere on a like machine, not in this run\n† encrypts what it carries; "+
+		"all others, and their figures, are of plain links\n")
 	for _, s := range r.Refusals() {
 		fmt.Fprintf(out, "%s: %s\n", s.Contestant, s.Why)
 	}

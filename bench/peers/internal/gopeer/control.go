@@ -36,7 +36,8 @@ func haveTCP(congestion string) func() error {
 		}
 		defer unix.Close(fd)
 		if err := unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, congestion); err != nil {
-			return fmt.Errorf("no congestion control %s: %w (load the module tcp_%[1]s, or let this user choose it: sysctl net.ipv4.tcp_allowed_congestion_control)",
+			return fmt.Errorf("no congestion control %s: %w (load the module tcp_%[1]s, or let this user choose it: "+
+				"sysctl net.ipv4.tcp_allowed_congestion_control)",
 				congestion, err)
 		}
 		return nil

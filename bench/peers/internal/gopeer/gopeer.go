@@ -6,7 +6,7 @@
 //	  │ ◄──────────────────── the same back ─── │      latency: one at a time, timed one by one
 //	  │ ── message, first byte data ──────────► │ counts
 //	  │ ── message, first byte last ──────────► │
-//	  │ ◄───────────────────────── the count ── │      rate, bandwidth: from the first message to the count
+//	  │ ◄───────────────────────── the count ── │      rate, bandwidth: first message to the count
 //
 // All send the same messages in the same way, as far as their interfaces permit. They use the
 // defaults of each library, except for settings that refuse a message of 4 MiB.

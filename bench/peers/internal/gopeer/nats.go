@@ -17,7 +17,8 @@ import (
 func init() {
 	all = append(all, &Peer{Name: "NATS", Kind: "nats", Most: maxSize, Measures: everything, Clean: true,
 		serve: serveNATS, dial: dialNATS,
-		Notes: map[string]string{contest.Latency: "request and reply by way of the server, which is in the responder's process"}})
+		Notes: map[string]string{contest.Latency: "request and reply by way of the server, " +
+			"which is in the responder's process"}})
 }
 
 const (

@@ -1,8 +1,8 @@
 // Package ground has the places where contestants meet, and the programs that run there.
 //
-//	Site ── on this host ──────────── program 0 ◄─ 127.0.0.1 ─► program 1
-//	  └──── between two hosts ─────── program 0 [eth0]────[eth0] program 1   namespaces of internal/testbed
-//	                                              ▼ loss
+//	Site ── on this host ──── program 0 ◄─ 127.0.0.1 ─► program 1
+//	  └─ between two hosts ── program 0 [eth0]────[eth0] program 1  namespaces of internal/testbed
+//	                                      ▼ loss
 //
 // Every program that starts here ends here: it gets SIGKILL when its part is over or this
 // process ends. [Sweep] finds the processes that it has left behind.

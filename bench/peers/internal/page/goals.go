@@ -153,8 +153,10 @@ func goals(b *strings.Builder, r *contest.Result) {
 	b.WriteString(`
 ## Weft and the best of the others
 
-An advantage of 2 means half the time, or twice as much in the same time; below 1, Weft is behind. What goals say of the ground's limits is measured by
-` + "`weft bench … --against limit`" + `. All figures of Weft here are of plain links. Others with a dagger encrypt, and count as rivals nevertheless.
+An advantage of 2 means half the time, or twice as much in the same time; below 1, Weft is behind. ` +
+		`What goals say of the ground's limits is measured by
+` + "`weft bench … --against limit`" + `. All figures of Weft here are of plain links. ` +
+		`Others with a dagger encrypt, and count as rivals nevertheless.
 
 | | what | Weft | the best other | advantage | goal | |
 |---|---|---|---|---|---|---|

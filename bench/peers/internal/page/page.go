@@ -28,29 +28,39 @@ func heading(b *strings.Builder, r *contest.Result) {
 	m := r.Machine
 	fmt.Fprintf(b, `# Weft beside what a user would pick instead
 
-This page is made by a program, of [peers.json](peers.json): do not write here. [performance.md](../performance.md) explains how Weft
+This page is made by a program, of [peers.json](peers.json): do not write here. `+
+		`[performance.md](../performance.md) explains how Weft
 is measured, and [tried.md](tried.md#figures-recorded-by-hand) has runs against what the ground allows.
 
 | | |
 |---|---|
 | machine | %s, %d cores, virtual; Linux %s; %s; %s |
-| others | %.1f cores were used by others during the run, load %.1f before it: the machine is shared, so all figures drift, and only comparisons within this run mean much |
+| others | %.1f cores were used by others during the run, load %.1f before it: `+
+		`the machine is shared, so all figures drift, and only comparisons within this run mean much |
 | commit | %s |
 | when | %s, %.0f s, %d rounds |
 `, m.CPU, m.Cores, m.Kernel, m.OS, m.Go, m.Others, m.Load, r.Commit, r.Date, r.Seconds, r.Rounds)
 	laterRuns(b, r)
 	if busy(r) {
-		b.WriteString("\n**Others worked on this machine meanwhile.** What lets them, by yielding or sleeping while it waits, looks slow here, and what spins looks fast, " +
+		b.WriteString("\n**Others worked on this machine meanwhile.** What lets them, " +
+			"by yielding or sleeping while it waits, looks slow here, and what spins looks fast, " +
 			"or is not done in time. A run on a quiet machine says more.\n")
 	}
 	b.WriteString(`
-In each round each contestant takes its turn once, or three times if it goes over shared memory, for a fraction of a second each figure; what counts is the median of its turns. All do the
-same: a message and its echo, one at a time; or messages one way, until the other side has told how many have come. Round trips are timed one by one. Short messages
-one way go as each is best at it: Weft is handed 256 at a time and reads an Inbox, ZeroMQ and NATS batch by themselves, UCX and MPI have many under way. A star marks
+In each round each contestant takes its turn once, or three times if it goes over shared memory, ` +
+		`for a fraction of a second each figure; ` +
+		`what counts is the median of its turns. All do the
+same: a message and its echo, one at a time; or messages one way, until the other side has told how many have come. ` +
+		`Round trips are timed one by one. Short messages
+one way go as each is best at it: Weft is handed 256 at a time and reads an Inbox, ` +
+		`ZeroMQ and NATS batch by themselves, ` +
+		`UCX and MPI have many under way. A star marks
 figures of Aeron, which was **measured elsewhere on a like machine, not in this run**.
 
-**All figures are of plain links**, those of Weft and those that Weft is compared with, unless a dagger (†) marks a contestant that encrypts. Tables and charts of one host and
-of two hosts have plain contestants only; the others have a section of their own below. Each row of the JSON says by ` + "`sealed`" + ` which it is.
+**All figures are of plain links**, those of Weft and those that Weft is compared with, unless a dagger (†) marks ` +
+		`a contestant that encrypts. Tables and charts of one host and
+of two hosts have plain contestants only; the others have a section of their own below. ` +
+		`Each row of the JSON says by ` + "`sealed`" + ` which it is.
 
 ![Round trips of 64 bytes](round-trip.svg)
 `)
@@ -64,15 +74,24 @@ var pictures = map[string][]string{
 }
 
 var words = map[string]string{
-	contest.Host: "Weft's NICs are embedded in the two processes and joined by shared memory (`weft bench … --link shm`). Others use shared memory if they can, and else loopback.",
-	contest.Veth: "Two network namespaces with a veth pair between them. Weft is `weft bench … --testbed veth --link udp` and `--link xdp`; with daemons there are four processes on two cores.",
-	contest.Loss: "Between the hosts stands a program that draws for each packet whether it is lost, each way. It takes segmentation offload from all of them, also at 0 %. " +
-		"A round trip with 1 % loses a packet in two of a hundred cases, so the 99th percentile is how long repair takes.",
+	contest.Host: "Weft's NICs are embedded in the two processes and joined by shared memory " +
+		"(`weft bench … --link shm`). Others use shared memory if they can, and else loopback.",
+	contest.Veth: "Two network namespaces with a veth pair between them. " +
+		"Weft is `weft bench … --testbed veth --link udp` and `--link xdp`; " +
+		"with daemons there are four processes on two cores.",
+	contest.Loss: "Between the hosts stands a program that draws for each packet whether it is lost, each way. " +
+		"It takes segmentation offload from all of them, also at 0 %. " +
+		"A round trip with 1 % loses a packet in two of a hundred cases, " +
+		"so the 99th percentile is how long repair takes.",
 
-	contest.Pages: "Two network namespaces with a veth pair between them. One host keeps pages of 4 KiB for the other, which reads them at random: one at a time, and with 32 under way. Weft is a client of package " +
-		"`netmem` and `weft mem serve`, a copy of each page; beside it stand Weft's calls to a process that answers with a page, without a page server. In order, a volume reads ahead.",
-	contest.Blocks: "The same hosts. fio reads blocks of 4 KiB at random from a device that it has filled, by its engine for NBD: from `weft mem nbd` at a unix socket of its own host, with `weft mem serve` on the " +
-		"other, a copy of each page; and from nbdkit's plugin memory on the other host, by TCP. A time is from the call that begins a read to its end.",
+	contest.Pages: "Two network namespaces with a veth pair between them. One host keeps pages of 4 KiB for the " +
+		"other, which reads them at random: one at a time, and with 32 under way. Weft is a client of package " +
+		"`netmem` and `weft mem serve`, a copy of each page; beside it stand Weft's calls to a process that answers " +
+		"with a page, without a page server. In order, a volume reads ahead.",
+	contest.Blocks: "The same hosts. fio reads blocks of 4 KiB at random from a device that it has filled, " +
+		"by its engine for NBD: from `weft mem nbd` at a unix socket of its own host, with `weft mem serve` on the " +
+		"other, a copy of each page; and from nbdkit's plugin memory on the other host, by TCP. " +
+		"A time is from the call that begins a read to its end.",
 }
 
 // headings holds the headings of the tables.
@@ -111,11 +130,15 @@ func table(b *strings.Builder, r *contest.Result, ground string) {
 // notes writes how the contestants differ, and which are not available.
 func notes(b *strings.Builder, r *contest.Result) {
 	b.WriteString("\n## What differs\n\n")
-	b.WriteString("- Messages to Weft have a tag and are matched; those of UCX, Open MPI and libfabric as well. Sockets, ZeroMQ, NATS, gRPC and QUIC match nothing.\n" +
-		"- Each message over Go's TCP, and each over QUIC, is one write. A program that gathers messages in a buffer first sends more a second, and makes the first wait for the last. " +
+	b.WriteString("- Messages to Weft have a tag and are matched; those of UCX, Open MPI and libfabric as well. " +
+		"Sockets, ZeroMQ, NATS, gRPC and QUIC match nothing.\n" +
+		"- Each message over Go's TCP, and each over QUIC, is one write. A program that gathers messages in a buffer " +
+		"first sends more a second, and makes the first wait for the last. " +
 		"ZeroMQ, NATS, gRPC and Weft gather by themselves.\n" +
-		"- Contestants with a dagger encrypt. TLS, gRPC and QUIC encrypt a connection in one goroutine; wireguard-go encrypts a tunnel in one goroutine for each processor.\n" +
-		"- UCX, Open MPI and libfabric spin while they wait; Weft spins where there are processors enough, and else yields and sleeps; all others sleep in the kernel.\n" +
+		"- Contestants with a dagger encrypt. TLS, gRPC and QUIC encrypt a connection in one goroutine; " +
+		"wireguard-go encrypts a tunnel in one goroutine for each processor.\n" +
+		"- UCX, Open MPI and libfabric spin while they wait; Weft spins where there are processors enough, " +
+		"and else yields and sleeps; all others sleep in the kernel.\n" +
 		"- NATS carries each message by way of its server.\n")
 	var of []string // contestants that have notes
 	measures := make(map[string][]string)
@@ -156,6 +179,9 @@ func notes(b *strings.Builder, r *contest.Result) {
 }
 
 func remade(b *strings.Builder) {
-	b.WriteString("\n## Made again\n\n```\ncd bench/peers && go run . --out ../../docs/performance                                      # measures, about ten minutes, as root\n" +
-		"cd bench/peers && go run . --from ../../docs/performance/peers.json --out ../../docs/performance   # draws what was measured\n```\n")
+	b.WriteString("\n## Made again\n\n```\n" +
+		"cd bench/peers && go run . --out ../../docs/performance                                      " +
+		"# measures, about ten minutes, as root\n" +
+		"cd bench/peers && go run . --from ../../docs/performance/peers.json --out ../../docs/performance   " +
+		"# draws what was measured\n```\n")
 }

@@ -78,8 +78,11 @@ func sealed(b *strings.Builder, r *contest.Result) {
 	b.WriteString(`
 ## With encryption
 
-The contestants of this section encrypt everything that they carry. TLS and QUIC use TLS 1.3 with AES-128-GCM, and WireGuard uses ChaCha20-Poly1305.
-The server makes its certificate or its keys at its start, and the handshake is over before the time of a figure begins. WireGuard has a TUN device in each
+The contestants of this section encrypt everything that they carry. ` +
+		`TLS and QUIC use TLS 1.3 with AES-128-GCM, and WireGuard uses ChaCha20-Poly1305.
+The server makes its certificate or its keys at its start, ` +
+		`and the handshake is over before the time of a figure begins. ` +
+		`WireGuard has a TUN device in each
 host, so it is measured between two hosts only: the kernel's TCP or UDP runs inside the tunnel.
 `)
 	if slices.ContainsFunc(r.Rows, func(row contest.Row) bool { return row.Sealed && contest.Weft(row.Contestant) }) {
@@ -188,7 +191,8 @@ func lossSource(r *contest.Result) string { return starred(r) + "; † encrypts"
 // laterRuns writes which rows come from a later run.
 func laterRuns(b *strings.Builder, r *contest.Result) {
 	for _, a := range r.Added {
-		fmt.Fprintf(b, "\nA later run measured %s: commit %s, %s, %.0f s, %d rounds; others used %.1f cores during it, and the load before it was %.1f. "+
+		fmt.Fprintf(b, "\nA later run measured %s: commit %s, %s, %.0f s, %d rounds; "+
+			"others used %.1f cores during it, and the load before it was %.1f. "+
 			"Compare these figures only with one another.\n", strings.Join(a.Contestants, "; "), a.Commit, a.Date,
 			a.Seconds, a.Rounds, a.Machine.Others, a.Machine.Load)
 	}

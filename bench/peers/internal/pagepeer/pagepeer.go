@@ -3,10 +3,10 @@
 // process that does nothing else:
 //
 //	this process                             the other host
-//	  │ ── page 0, page 1, … ─────────────────► │     put, before anything is measured
+//	  │ ── page 0, page 1, … ─────────────────► │   put, before anything is measured
 //	  │ ── which page ────────────────────────► │
-//	  │ ◄─────────────────────────── the page ─ │     latency: timed one at a time; reads: 32 in flight
-//	  │ ── the next, and the next ────────────► │     bandwidth: in order, by the reader ahead
+//	  │ ◄─────────────────────────── the page ─ │   latency: timed one by one; reads: 32 in flight
+//	  │ ── the next, and the next ────────────► │   bandwidth: in order, by the reader ahead
 //
 // All clients read the same pages in the same order, and check that each is the requested one.
 // Package tool starts the servers.

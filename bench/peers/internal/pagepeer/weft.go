@@ -31,8 +31,9 @@ func onWeft() (peers []*Peer) {
 				Measures: []string{contest.Latency, contest.Reads, contest.Bandwidth}, open: openPages(l),
 				Notes: map[string]string{contest.Bandwidth: "a volume reads ahead, 4 KiB a call"}},
 			&Peer{Name: "Weft, call, " + l.Name, Kind: "weft-call-" + l.Name, Measures: []string{contest.Latency},
-				open:  openCalls(l),
-				Notes: map[string]string{contest.Latency: "a call that 4 KiB answer, with no page server, from a process of one goroutine"}})
+				open: openCalls(l),
+				Notes: map[string]string{contest.Latency: "a call that 4 KiB answer, with no page server, " +
+					"from a process of one goroutine"}})
 	}
 	return peers
 }

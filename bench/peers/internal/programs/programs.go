@@ -2,7 +2,7 @@
 // comparison with processes and with the limits of the machine: the experiments of the PANIC
 // paper. It runs `weft bench program`, and keeps its output.
 //
-//	weft bench program --json, for each deployment ──► Result ──► programs.json ──► package page: charts
+//	weft bench program --json, per deployment ─► Result ─► programs.json ─► package page: charts
 package programs
 
 import (
