@@ -77,7 +77,8 @@ of the limit, as the median of the rounds. Each side then has its own processors
 --apart=false leaves the processors to the kernel. --apart separates them without a limit.
 
 With --deployment daemon, each side starts its own NIC daemon for the measurement. With
---deployment shared, both sides share one daemon. One-way messages longer than ` + strconv.Itoa(limits.CopiedMessage) + ` bytes are
+--deployment shared, both sides share one daemon. One-way messages longer than ` +
+			strconv.Itoa(limits.CopiedMessage) + ` bytes are
 in regions (Process.Alloc), which a daemon accesses without a copy. With --json, each size is
 one object on a line of its own.`,
 		example: fmt.Sprintf(`  weft bench %[1]s --link udp
@@ -134,8 +135,8 @@ func (f *benchFlags) complete(c *cobra.Command, args []string) (err error) {
 		return usagef(
 			"--deployment shared with --serve or a host: expected neither, since both processes have the same NIC")
 	case shared && f.testbed == testbedVeth:
-		return usagef("--deployment shared with --testbed veth: expected one or the other, since both processes have the " +
-			"same NIC")
+		return usagef("--deployment shared with --testbed veth: expected one or the other, " +
+			"since both processes have the same NIC")
 	case f.serve && len(args) > 0:
 		return usagef("a host (%s) with --serve: expected one or the other", args[0])
 	case f.serve && !f.child && bench.Reaches(f.Link) != "":
@@ -145,11 +146,11 @@ func (f *benchFlags) complete(c *cobra.Command, args []string) (err error) {
 	case f.testbed == testbedVeth && bench.Reaches(f.Link) != "":
 		return usagef("--testbed veth with --link %s: expected udp or xdp, since %s", f.Link, bench.Reaches(f.Link))
 	case f.Link == bench.LinkXDP && f.testbed != testbedVeth && !f.serve && len(args) == 0:
-		return usagef("--link xdp on this host: expected --testbed veth, --serve or a host, since AF_XDP joins hosts by " +
-			"their network interfaces")
+		return usagef("--link xdp on this host: expected --testbed veth, --serve or a host, " +
+			"since AF_XDP joins hosts by their network interfaces")
 	case f.testbed != testbedVeth && (fs.Changed("loss") || fs.Changed("mtu")):
-		return usagef("--loss or --mtu without --testbed veth: expected --testbed veth, too, since only the cable of a " +
-			"testbed has a loss and an MTU")
+		return usagef("--loss or --mtu without --testbed veth: expected --testbed veth, too, " +
+			"since only the cable of a testbed has a loss and an MTU")
 	case f.Apart && (f.serve || len(args) > 0):
 		return usagef("--apart with --serve or a host: expected neither, since this command must start both sides")
 	case f.serve && f.against != "":

@@ -55,8 +55,8 @@ root), and each has half of the processors.`,
 		},
 		run: single(bench.RunLoss),
 		line: func(r bench.LossRow) string {
-			return fmt.Sprintf("# weft bench %s: link %s, %s, messages of %d bytes, %.2f %% lost each way\n# %10s %12s %14s "+
-				"%11s %11s %11s %11s\n%12.2f %12.2f %14.3f %11.2f %11.2f %11.2f %11.2f\n",
+			return fmt.Sprintf("# weft bench %s: link %s, %s, messages of %d bytes, %.2f %% lost each way\n"+
+				"# %10s %12s %14s %11s %11s %11s %11s\n%12.2f %12.2f %14.3f %11.2f %11.2f %11.2f %11.2f\n",
 				r.Bench, r.Link, r.Deployment, r.Size, 100*r.Lost, "MB/s", "at no loss", "goodput ratio", "p50 µs",
 				"p90 µs", "p99 µs", "p99.9 µs",
 				r.Goodput/1e6, r.Clean/1e6, r.Ratio, us(r.P50), us(r.P90), us(r.P99), us(r.P999))
@@ -87,8 +87,8 @@ func idleBench() *cobra.Command {
 		},
 		run: single(bench.RunIdle),
 		line: func(r bench.IdleRow) string {
-			return fmt.Sprintf("# weft bench %s: %d processes that wait, %.1f s\n# %10s %12s %12s   %% of a core\n%12.4f "+
-				"%12.4f %12.4f\n",
+			return fmt.Sprintf("# weft bench %s: %d processes that wait, %.1f s\n# %10s %12s %12s   %% of a core\n"+
+				"%12.4f %12.4f %12.4f\n",
 				r.Bench, r.Processes, r.Seconds, "daemon", "processes", "all", 100*r.Daemon, 100*r.Attached, 100*r.Core)
 		},
 	}.command()
@@ -100,7 +100,8 @@ func pollBench() *cobra.Command {
 		o: &o, name: bench.KindPoll, short: "Measure a poll of an engine that serves idle processes", each: "number",
 		spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
-			numbersFlag(fs, &o.Processes, "processes", 1, 4096, "whole numbers", "poll with these numbers of idle processes")
+			numbersFlag(fs, &o.Processes, "processes", 1, 4096, "whole numbers",
+				"poll with these numbers of idle processes")
 			timeFlag(fs, &o.Time, time.Second, "measure each number for this time")
 		},
 		run: bench.RunPoll,
@@ -133,8 +134,8 @@ bytes per second that each process sent and received: 1 if all are equal.`,
 		},
 		run: single(bench.RunFairness),
 		line: func(r bench.FairRow) string {
-			return fmt.Sprintf("# weft bench %s: %d processes, messages of %d bytes, %v\n# %8s %12s %12s %12s %14s\n%10.4f "+
-				"%12.2f %12.2f %12.2f %14.2f\n",
+			return fmt.Sprintf("# weft bench %s: %d processes, messages of %d bytes, %v\n# %8s %12s %12s %12s %14s\n"+
+				"%10.4f %12.2f %12.2f %12.2f %14.2f\n",
 				r.Bench, r.Processes, r.Size, o.Time, "jain", "min MB/s", "median MB/s", "max MB/s", "all MB/s",
 				r.Jain, r.Least/1e6, r.Median/1e6, r.Most/1e6, r.Total/1e6)
 		},
@@ -266,8 +267,8 @@ trip took more than ` + fmt.Sprint(bench.HostileBound) + ` times as long.
 		},
 		run: bench.RunHostile,
 		head: func() string {
-			return fmt.Sprintf("# weft bench hostile: round trips beside hostile processes, and beside busy ones; %v in "+
-				"all\n# %10s %9s %10s %10s %10s %10s %6s %9s %9s %9s\n",
+			return fmt.Sprintf("# weft bench hostile: round trips beside hostile processes, and beside busy ones; "+
+				"%v in all\n# %10s %9s %10s %10s %10s %10s %6s %9s %9s %9s\n",
 				o.Time, "kind", "exchanges", "p50 µs", "p99 µs", "busy p50", "busy p99", "ratio", "attached", "refused",
 				"thrown out")
 		},

@@ -89,8 +89,8 @@ or if the job does not end at SIGTERM.`,
 		},
 		run: single(machine.RunUnread),
 		line: func(r machine.UnreadRow) string {
-			return fmt.Sprintf("%d bytes offered, %d taken; %.1f MiB more memory than without, launcher %.1f MiB; ended %d "+
-				"ms after SIGTERM\n",
+			return fmt.Sprintf("%d bytes offered, %d taken; %.1f MiB more memory than without, launcher %.1f MiB; "+
+				"ended %d ms after SIGTERM\n",
 				r.Offered, r.Taken, float64(r.Growth)/(1<<20), float64(r.Launcher)/(1<<20), ms(r.Ended))
 		},
 	}.command()

@@ -111,8 +111,8 @@ func netstarFigures(r bench.NetstarRow) string {
 		return line
 	case r.Calls != nil:
 		c := r.Calls
-		return fmt.Sprintf("system calls: output %.3f a message, %.3f a burst of %d, input %.3f a message; %.2f µs until "+
-			"they are there",
+		return fmt.Sprintf("system calls: output %.3f a message, %.3f a burst of %d, input %.3f a message; "+
+			"%.2f µs until they are there",
 			c.Output, c.PerBurst, c.Burst, c.Input, us(c.P50))
 	case r.OfLink != nil:
 		l := r.OfLink
@@ -124,8 +124,8 @@ func netstarFigures(r bench.NetstarRow) string {
 			c.Sender, c.SenderOwn, c.Receiver, c.ReceiverOwn)
 	case r.Recovery != nil:
 		c := r.Recovery
-		return fmt.Sprintf("%.1f %% lost: p50 %.2f µs (%.2f without), p99 %.2f µs, p99.9 %.2f µs; %d retransmitted, %.1f µs "+
-			"later (%.1f without)",
+		return fmt.Sprintf("%.1f %% lost: p50 %.2f µs (%.2f without), p99 %.2f µs, p99.9 %.2f µs; %d retransmitted, "+
+			"%.1f µs later (%.1f without)",
 			100*c.Loss, us(c.P50), us(c.CleanP50), us(c.P99), us(c.P999), c.Sent, us(c.Delay), us(c.CleanDelay))
 	case r.Timer != nil:
 		c := r.Timer

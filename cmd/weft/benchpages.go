@@ -15,7 +15,8 @@ const pagesLong = `.
 The page server is another program on this host, with its own NIC.`
 
 func pagesLinkFlag(fs *pflag.FlagSet, o *bench.PagesOptions) {
-	choiceFlag(fs, &o.Link, "link", bench.LinkUDP, []string{bench.LinkUDP, bench.LinkShm}, "carry frames over this link")
+	choiceFlag(fs, &o.Link, "link", bench.LinkUDP, []string{bench.LinkUDP, bench.LinkShm},
+		"carry frames over this link")
 }
 
 // pagesBench returns the command weft bench pagein or pageout.
@@ -46,8 +47,8 @@ of the two is on its own host of a testbed (needs root).`, self: &o.Self, spoilt
 		},
 		run: single(bench.RunPages),
 		line: func(r bench.PagesRow) string {
-			return fmt.Sprintf("# weft bench %s: link %s, pages of %d bytes, %d at a time\n# %10s %12s %12s %15s %8s\n%12.2f "+
-				"%12.2f %12.0f %15.2f %8.2f\n",
+			return fmt.Sprintf("# weft bench %s: link %s, pages of %d bytes, %d at a time\n"+
+				"# %10s %12s %12s %15s %8s\n%12.2f %12.2f %12.0f %15.2f %8.2f\n",
 				r.Bench, r.Link, r.Page, r.Depth, "p50 µs", "p99 µs", "pages/s", "call p50 µs", "ratio", us(r.P50),
 				us(r.P99), r.Rate, us(r.Call), r.Ratio)
 		},

@@ -63,7 +63,8 @@ func (f *benchProgramFlags) define(fs *pflag.FlagSet) {
 		"in bytes")
 	wordsFlag(fs, &f.Residents, "resident", "NAME,…", bench.Residents(), "run the far program here")
 	wordsFlag(fs, &f.Waits, "wait", "NAME,…", bench.Waits(), "let the far side wait in these ways")
-	choiceFlag(fs, &f.Link, "link", bench.LinkXDP, []string{bench.LinkUDP, bench.LinkXDP}, "carry frames over this link")
+	choiceFlag(fs, &f.Link, "link", bench.LinkXDP, []string{bench.LinkUDP, bench.LinkXDP},
+		"carry frames over this link")
 	choiceFlag(fs, &f.Deployment, "deployment", bench.DeployedDaemon,
 		[]string{bench.DeployedEmbedded, bench.DeployedDaemon}, "run the NICs in the processes or in daemons")
 	choiceFlag(fs, &f.testbed, "testbed", testbedVeth, []string{testbedLoopback, testbedVeth},
@@ -105,8 +106,8 @@ func (f *benchProgramFlags) complete(c *cobra.Command, args []string) error {
 		return usagef("--runaways with --size %d,%d: expected one size", f.Sizes[0], f.Sizes[1])
 	case (f.internal || f.runaways) && (fs.Changed("series") || fs.Changed("resident") || fs.Changed("wait") ||
 		fs.Changed("link") || fs.Changed("deployment") || fs.Changed("testbed") || f.Against):
-		return usagef("--internal or --runaways with --series, --resident, --wait, --link, --deployment, --testbed or " +
-			"--against: expected none of them, since nothing crosses a network")
+		return usagef("--internal or --runaways with --series, --resident, --wait, --link, --deployment, " +
+			"--testbed or --against: expected none of them, since nothing crosses a network")
 	}
 	if !f.internal {
 		if err := bench.CheckRounds(f.Time, f.Rounds); err != nil {
@@ -135,8 +136,8 @@ func (f *benchProgramFlags) head() string {
 			"# weft bench %s --internal: the best of rounds within %v for each part\n# %10s %7s %10s %7s\n",
 			bench.KindProgram, f.Time, "part", "bytes", "ns", "allocs")
 	case f.runaways:
-		return fmt.Sprintf("# weft bench %s --runaways: messages of %d bytes a second; medians of %d rounds, %v each\n# "+
-			"%10s %12s %12s %7s %8s\n",
+		return fmt.Sprintf("# weft bench %s --runaways: messages of %d bytes a second; medians of %d rounds, "+
+			"%v each\n# %10s %12s %12s %7s %8s\n",
 			bench.KindProgram, f.Sizes[0], f.Rounds, f.Time,
 			"runaway", "alone", "beside", "ratio", "stopped")
 	}

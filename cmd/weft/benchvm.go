@@ -21,8 +21,8 @@ row has the geometric means.`, each: "kernel", spoilt: true,
 		flags: func(fs *pflag.FlagSet) { timeFlag(fs, &o.Time, time.Second, "measure each kernel for this time") },
 		run:   bench.RunVM,
 		head: func() string {
-			return fmt.Sprintf("# weft bench %s: operations of the source; the best of rounds within %v for each kernel\n# "+
-				"%14s %12s %12s %12s %9s\n",
+			return fmt.Sprintf("# weft bench %s: operations of the source; "+
+				"the best of rounds within %v for each kernel\n# %14s %12s %12s %12s %9s\n",
 				bench.KindVM, o.Time, "kernel", "activations", "ns each", "M/s", "x native")
 		},
 		line: func(r bench.VMRow) string {

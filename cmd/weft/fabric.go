@@ -108,8 +108,8 @@ func newFabricJoinCommand() *cobra.Command {
 		Short: "Read the join string of a fabric from standard input, and store its key",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("join takes no arguments: the shell's history and ps show them; expected the join string on " +
-					"standard input")
+				return usagef("join takes no arguments: the shell's history and ps show them; " +
+					"expected the join string on standard input")
 			}
 			return nil
 		},

@@ -109,8 +109,8 @@ secret.`,
 	f.StringArrayVar(&o.roles, "role", nil,
 		"grant the NIC a `ROLE[=USER,USER]`: observe, program, run or admin; may be repeated")
 	f.StringSliceVar(&o.apps, "app", []string{"*"},
-		"allow application names that match `PATTERN`, such as app*; may be repeated, or hold several patterns separated "+
-			"by commas")
+		"allow application names that match `PATTERN`, such as app*; may be repeated, "+
+			"or hold several patterns separated by commas")
 	f.StringVar(&o.notBefore, "not-before", "",
 		"make it valid from `TIME`, such as 2026-01-31 or 2026-01-31T12:00:00Z (default: an hour ago)")
 	intFlag(f, &o.days, "days", 365, 1, 36500, "make it valid for N days, from --not-before or from now")

@@ -228,7 +228,8 @@ func findJob(jobs []ctl.JobInfo, called string) ([]ctl.JobInfo, error) {
 	case 1:
 		return parts, nil
 	}
-	return nil, usagef("job %q: %s begin like that; expected a longer part of the id", called, strings.Join(ids, " and "))
+	return nil, usagef("job %q: %s begin like that; expected a longer part of the id",
+		called, strings.Join(ids, " and "))
 }
 
 // checkJob refuses an id that names no job. An empty id, or the prefix alone, would begin all

@@ -40,7 +40,8 @@ func (f *joinFlags) complete() error {
 	case f.listen != "" && f.socket != "":
 		return usagef("--socket and --listen: expected one or the other, since --listen runs an embedded NIC")
 	case f.listen == "" && f.plain:
-		return usagef("--plain without --listen: expected both; for a NIC daemon, set plain = true in its configuration")
+		return usagef("--plain without --listen: expected both; for a NIC daemon, " +
+			"set plain = true in its configuration")
 	case f.listen == "" && len(f.named) > 0:
 		return usagef("--node without --listen: expected both; a NIC daemon takes its nodes from its configuration")
 	}

@@ -33,7 +33,8 @@ func (k *rankStarter) check() []ctl.Refusal {
 // user.
 func memoryCure(root bool) string {
 	if root {
-		return "give the daemon a cgroup file system with the memory controller that it may write, or leave --memory out"
+		return "give the daemon a cgroup file system with the memory controller that it may write, " +
+			"or leave --memory out"
 	}
 	return "run the daemon of this host as root, or leave --memory out"
 }

@@ -83,7 +83,8 @@ func (f *memMapFlags) complete(fs *pflag.FlagSet, args []string) error {
 	case f.resident > f.size:
 		return usagef("--resident is %d bytes: expected at most %d, the --size", f.resident, f.size)
 	case len(args) == 0 && f.unix == "":
-		return usagef("no command and no --unix: expected a command to run, or a socket at which programs ask for memory")
+		return usagef("no command and no --unix: expected a command to run, " +
+			"or a socket at which programs ask for memory")
 	}
 	return nil
 }

@@ -27,9 +27,10 @@ type nbdTLSFlags struct {
 func (f *nbdTLSFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.cert, "tls-cert", "",
 		"with --tcp: require TLS, with the server's certificate from this PEM `FILE`")
-	fs.StringVar(&f.key, "tls-key", "", "take the private key of --tls-cert from this PEM `FILE`, which must have mode "+
-		"0600")
-	fs.StringVar(&f.ca, "tls-ca", "", "require clients to have a certificate of one of the authorities in this PEM `FILE`")
+	fs.StringVar(&f.key, "tls-key", "",
+		"take the private key of --tls-cert from this PEM `FILE`, which must have mode 0600")
+	fs.StringVar(&f.ca, "tls-ca", "",
+		"require clients to have a certificate of one of the authorities in this PEM `FILE`")
 	fs.BoolVar(&f.insecure, "insecure", false, "serve other hosts without TLS")
 	intFlag(fs, &f.clients, "clients", limits.NBDClients, 1, limits.MostNBDClients,
 		"admit at most `N` concurrent clients, and refuse others")
@@ -58,8 +59,8 @@ func (f *memNBDFlags) completeTLS() (err error) {
 		return fmt.Errorf("--tcp %s: %w", f.tcp, err)
 	}
 	if off && s.cert == "" && !s.insecure {
-		return usagef("--tcp %s: other hosts could read and write the device; expected --tls-cert, --tls-key and --tls-ca, "+
-			"or an address of 127.0.0.0/8, or --insecure",
+		return usagef("--tcp %s: other hosts could read and write the device; expected --tls-cert, "+
+			"--tls-key and --tls-ca, or an address of 127.0.0.0/8, or --insecure",
 			f.tcp)
 	}
 	f.tcp, s.open = resolved, off && s.ca == ""
@@ -109,8 +110,8 @@ func (f *nbdTLSFlags) load() (*tls.Config, error) {
 
 // printNBD prints how many clients a device had, and how many it turned away.
 func printNBD(out io.Writer, c nbd.Counts) {
-	fmt.Fprintf(out, "%d connections: %d gave way to others without a request, %d were refused because all places were "+
-		"taken, "+
+	fmt.Fprintf(out, "%d connections: %d gave way to others without a request, "+
+		"%d were refused because all places were taken, "+
 		"%d did not finish their handshake (%d of them because of TLS)\n",
 		c.Accepted, c.GaveWay, c.Full, c.Failed, c.TLSFailed)
 }

@@ -110,7 +110,8 @@ func (f *memServeFlags) complete(fs *pflag.FlagSet) error {
 		f.file = f.size
 	}
 	if f.quota > f.size+f.file {
-		return usagef("--quota is %d bytes: expected at most %d, the memory and the file together", f.quota, f.size+f.file)
+		return usagef("--quota is %d bytes: expected at most %d, the memory and the file together",
+			f.quota, f.size+f.file)
 	}
 	return f.at.complete()
 }
@@ -142,7 +143,8 @@ func (f *memServeFlags) take(ctx context.Context, errs io.Writer) (*fabric.Proce
 			return p, err
 		}
 		if errs != nil {
-			fmt.Fprintf(errs, "weft: serve: %v; waiting up to %v, in case that process is an earlier life of this server\n",
+			fmt.Fprintf(errs, "weft: serve: %v; waiting up to %v, "+
+				"in case that process is an earlier life of this server\n",
 				err, nameWait)
 			errs = nil
 		}

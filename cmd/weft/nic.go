@@ -63,27 +63,27 @@ default:
 	f.BoolVar(&o.check, "check", false, "check the configuration and exit, with status 0 if it is valid and 2 if not")
 	f.BoolVar(&o.sample, "sample", false, "print a configuration file with every key and its default, and exit")
 	f.StringVar(&o.config.ID, "id", "",
-		"set the NIC `ID`, such as 0:0:0:96:221:127:255:140, which must be bound to the NIC's key (default: derived from "+
-			"that key)")
+		"set the NIC `ID`, such as 0:0:0:96:221:127:255:140, which must be bound to the NIC's key (default: "+
+			"derived from that key)")
 	f.StringVar(&o.config.Socket, "socket", "",
 		"let processes attach at the unix socket `PATH` (default: $WEFT_SOCKET, or by user)")
 	f.StringVar(&o.config.StateDir, "state-dir", "",
 		"keep the NIC's key and incarnation in `DIRECTORY` (default: by socket)")
 	f.StringVar(&o.config.Link, "link", "udp",
 		"carry frames over the link `NAME`: "+strings.Join(daemon.Links(), ", ")+
-			", or one that the configuration defines by [links.NAME]; NAME,NAME… starts several defined links, each with its "+
-			"own NIC")
+			", or one that the configuration defines by [links.NAME]; NAME,NAME… starts several defined links, "+
+			"each with its own NIC")
 	choiceFlag(f, &o.config.Prefer, "prefer", "bandwidth", daemon.Preferences(),
 		"choose what --link auto optimizes; latency tries AF_XDP first")
 	f.StringVar(&o.config.Listen, "listen", "",
 		"listen for frames at `HOST[:PORT]`, an IP or a name (default: every address, port 7700)")
 	intFlag(f, &o.config.MTU, "mtu", 0, 0, 65507, "limit frames to N bytes; 0: the MTU of the interface")
 	f.StringSliceVar(&o.nodes, "node", nil,
-		"add another NIC, `[ID@]HOST[:PORT]`; HOST is an IP or a name, which is resolved once; may be repeated, or hold "+
-			"several NICs separated by commas")
+		"add another NIC, `[ID@]HOST[:PORT]`; HOST is an IP or a name, which is resolved once; may be repeated, "+
+			"or hold several NICs separated by commas")
 	f.StringSliceVar(&o.config.KeyFiles, "key-file", nil,
-		"read the fabric key from `FILE` (default: $WEFT_FABRIC_FILE, or by user); may be repeated, or hold several files "+
-			"separated by commas; the NIC opens sessions with the first key")
+		"read the fabric key from `FILE` (default: $WEFT_FABRIC_FILE, or by user); may be repeated, "+
+			"or hold several files separated by commas; the NIC opens sessions with the first key")
 	f.StringVar(&o.config.Certificate, "certificate", "", "read the certificate of this NIC from `FILE`")
 	f.StringSliceVar(&o.config.Authorities, "authority", nil,
 		"require NICs to have a certificate of the authority with this public `KEY`, or with the key in the file KEY")
@@ -100,8 +100,8 @@ default:
 	f.StringVar(&o.gossip.Listen, "gossip-listen", "",
 		"gossip at `HOST[:PORT]`, UDP and TCP (default: the IP of --listen, port 7701)")
 	f.StringSliceVar(&o.gossip.Seeds, "seed", nil,
-		"join the gossip through another NIC's gossip address `HOST[:PORT]`; may be repeated, or hold several addresses "+
-			"separated by commas")
+		"join the gossip through another NIC's gossip address `HOST[:PORT]`; may be repeated, "+
+			"or hold several addresses separated by commas")
 	durationFlag(f, &o.failureTimeout, "failure-timeout", limits.FailureTimeout, time.Second, time.Hour,
 		"remove a NIC that gossips, and its names, after this silence")
 	f.StringVar(&o.config.Registry, "registry", "",

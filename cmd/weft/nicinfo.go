@@ -47,7 +47,8 @@ func printMemory(out io.Writer, m *ctl.Memory) error {
 		p.N, p.M, p.K, p.Q, p.P, p.D, p.R, p.T, p.G, p.HeadBatch)
 	fmt.Fprintf(out, "VNIs: %d prepared, %d idle; %d used, %d of them made on demand\n",
 		v.Prepared, v.Idle, v.Used, v.OnTheFly)
-	fmt.Fprintf(out, "an attached, idle VNI takes %s of memory (at most %s), %s of it shared, and %s of address space\n\n",
+	fmt.Fprintf(out, "an attached, idle VNI takes %s of memory (at most %s), %s of it shared, "+
+		"and %s of address space\n\n",
 		bytesText(v.IdleBytes), bytesText(v.IdleBytesLimit), bytesText(v.IdleSharedBytes), bytesText(v.MappedBytes))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SEGMENT\tPART\tENTRIES\tUSED\tBYTES\tIN USE")

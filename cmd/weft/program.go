@@ -178,8 +178,8 @@ bucket limits the rate of a tenant. A process has at most one guard for each dir
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.Flags().Changed("trigger") && o.Guards == "" {
-				return usagef("--trigger %d: expected --guard NAME, too, the process whose messages the program judges "+
-					"by that trigger",
+				return usagef("--trigger %d: expected --guard NAME, too, "+
+					"the process whose messages the program judges by that trigger",
 					trigger)
 			}
 			if o.Outgoing && o.Guards == "" {
@@ -193,7 +193,8 @@ bucket limits the rate of a tenant. A process has at most one guard for each dir
 			o.ID, o.Trigger, o.Start = uint32(id), uint32(trigger), !noStart
 			if o.Guards != "" && !c.Flags().Changed("trigger") {
 				if len(m.Triggers) != 1 {
-					return usagef("--guard %s: %s has %d triggers; expected --trigger N, too, the trigger that judges the messages",
+					return usagef("--guard %s: %s has %d triggers; expected --trigger N, too, "+
+						"the trigger that judges the messages",
 						o.Guards, m.Name, len(m.Triggers))
 				}
 				o.Trigger = m.Triggers[0].Number

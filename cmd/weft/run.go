@@ -130,7 +130,8 @@ func (o *runOptions) define(c *cobra.Command) {
 		"write the output of each rank to `DIRECTORY`/RANK.out and RANK.err; "+
 			"existing files of these ranks are replaced")
 	f.BoolVar(&o.json, "json", false,
-		"print one JSON object a line: placement or refusals, output, ends of ranks, and a summary with a row for each rank")
+		"print one JSON object a line: placement or refusals, output, ends of ranks, "+
+			"and a summary with a row for each rank")
 }
 
 // onDeathFlag defines --on-death.

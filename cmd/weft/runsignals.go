@@ -75,7 +75,8 @@ func (r *relay) start() (done func()) {
 
 // take acts on a signal:
 //
-//	INT        the ranks get it; the second ends the job at once; after a third, weft run waits for nothing
+//	INT        the ranks get it; the second ends the job at once; after a third, weft run
+//	           waits for nothing
 //	TERM, HUP  the ranks get it, and the job ends within the grace; the second one ends weft run
 //	TSTP       the ranks stop, then weft run does
 //	others     the ranks get it

@@ -24,20 +24,23 @@ package main
 
 #ifdef __GLIBC__
 
-int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **res) {
+int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+		struct addrinfo **res) {
 	return EAI_FAIL;
 }
 
 void freeaddrinfo(struct addrinfo *ai) {
 }
 
-int getnameinfo(const struct sockaddr *sa, socklen_t salen, char *host, socklen_t hostlen, char *serv, socklen_t servlen, int flags) {
+int getnameinfo(const struct sockaddr *sa, socklen_t salen, char *host, socklen_t hostlen,
+		char *serv, socklen_t servlen, int flags) {
 	return EAI_FAIL;
 }
 
 // user finds a user by name, or else by uid. The results are those of getpwnam_r: 0 and no user
 // means "there is none".
-static int user(const char *name, uid_t uid, struct passwd *pw, char *buf, size_t n, struct passwd **res) {
+static int user(const char *name, uid_t uid, struct passwd *pw, char *buf, size_t n,
+		struct passwd **res) {
 	FILE *f = fopen("/etc/passwd", "re");
 	int err;
 	*res = NULL;
@@ -61,7 +64,8 @@ int getpwuid_r(uid_t uid, struct passwd *pw, char *buf, size_t n, struct passwd 
 }
 
 // group finds a group by name, or else by gid.
-static int group(const char *name, gid_t gid, struct group *gr, char *buf, size_t n, struct group **res) {
+static int group(const char *name, gid_t gid, struct group *gr, char *buf, size_t n,
+		struct group **res) {
 	FILE *f = fopen("/etc/group", "re");
 	int err;
 	*res = NULL;

@@ -63,8 +63,8 @@ func printProxy(out io.Writer, s *proxy.Status, connections bool) {
 // printTurnedAway prints how many connections a proxy turned away, if any.
 func printTurnedAway(out io.Writer, c *proxy.Counts) {
 	if c.GaveWay+c.Full+c.Wrong+c.Unchecked > 0 {
-		fmt.Fprintf(out, "turned away: %d gave way to others without a request, %d were refused because all places were "+
-			"taken, "+
+		fmt.Fprintf(out, "turned away: %d gave way to others without a request, "+
+			"%d were refused because all places were taken, "+
 			"%d had a wrong user or password, %d passwords were not checked\n",
 			c.GaveWay, c.Full, c.Wrong, c.Unchecked)
 	}

@@ -136,7 +136,8 @@ func (o *execOptions) define(c *cobra.Command) {
 	seedFlag(fs, &o.config.Seed, "seed", 1, "draw jitter, duplicates and reordering from seed N")
 	intFlag(fs, &o.config.MTU, "mtu", testbed.DefaultMTU, testbed.LeastMTU, testbed.MostMTU,
 		"set the MTU of every link, in bytes")
-	durationFlag(fs, &o.grace, "grace", 5*time.Second, 0, time.Hour, "wait this long for processes to end after a signal")
+	durationFlag(fs, &o.grace, "grace", 5*time.Second, 0, time.Hour,
+		"wait this long for processes to end after a signal")
 	testbedNameFlag(fs, &o.name, "name", "name the testbed, for --join")
 	testbedNameFlag(fs, &o.join, "join", "run CMD in the running testbed of this name")
 	fs.Lookup("on").DefValue = "" // -1 is internal, and not a value to give

@@ -222,8 +222,8 @@ func enterAndStart(inner *exec.Cmd, a *accepted) error {
 		func() error { return unix.Setns(int(a.processes.Fd()), unix.CLONE_NEWPID) },
 	} {
 		if err := step(); err != nil {
-			return fmt.Errorf("entering the namespaces of the testbed: %w (needs CAP_SYS_ADMIN and CAP_SYS_CHROOT in the "+
-				"user namespace of the testbed)",
+			return fmt.Errorf("entering the namespaces of the testbed: "+
+				"%w (needs CAP_SYS_ADMIN and CAP_SYS_CHROOT in the user namespace of the testbed)",
 				err)
 		}
 	}
