@@ -307,7 +307,8 @@ func (c *checker) send(s *Send) {
 	s.atSymbol = c.destination(s.At, prog.NodeName)
 	if s.All && s.toSymbol < 0 {
 		c.errorf(s.To.Start(),
-			"TO has a number, and AT * sends to the programs of all NICs, which have numbers of their own: expected a name")
+			"TO has a number, and AT * sends to the programs of all NICs, which have numbers of their own: "+
+				"expected a name")
 	}
 }
 

@@ -14,7 +14,8 @@ import (
 //	reads variable v (DELIVER)   writes v
 //	writes segment s (DELIVER)   moves from or to s, where the two may overlap
 //	reads segment s (GET)        moves to s, where the two may overlap
-//	any                          tells others: SEND, SET FLAG, CLEAR LOCK; or reads what they told: LOCK()
+//	any                          tells others: SEND, SET FLAG, CLEAR LOCK;
+//	                             or reads what they told: LOCK()
 //
 // If any statement of a loop depends on a transfer in progress, the loop waits before its first
 // turn, not in each. At its end each turn waits for the transfers that it began. At the end of

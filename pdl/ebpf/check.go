@@ -47,7 +47,8 @@ func Check(m *prog.Module) Reasons {
 	for _, l := range f.loops() {
 		if !f.counts(l) {
 			c.say(f.lineOf(l),
-				"it cannot be seen that this loop ends: in each turn, one variable has to be counted in one direction and compared with something that the loop does not change")
+				"it cannot be seen that this loop ends: in each turn, one variable has to be counted in one "+
+					"direction and compared with something that the loop does not change")
 		}
 	}
 	for pc := range f.code {
@@ -98,7 +99,8 @@ func (c *checker) word(pc int) {
 		c.say(line, "SEND to all NICs (AT *); a program in the driver can only answer: AT SOURCE")
 	case prog.Lookupat:
 		c.say(line,
-			"TO %s: only the engine knows which program of another NIC has that name; a program in the driver sends to a number",
+			"TO %s: only the engine knows which program of another NIC has that name; "+
+				"a program in the driver sends to a number",
 			c.m.Names[w.Imm()].Name)
 	case prog.Send, prog.Sendp:
 		if by := c.maker(pc, w.A()+4); by < 0 || c.code[by].Op() != prog.Mov || c.code[by].B() != prog.Source {

@@ -56,7 +56,8 @@ func (o *Options) validate() error {
 		if s.Map == nil || s.Bytes < 1 || s.Bytes > MostSegment ||
 			s.Words < 0 || s.Bytes+8*s.Words > int(s.Map.ValueSize()) || s.Bytes%4 != 0 {
 			return fmt.Errorf(
-				"segment %d has %d bytes and %d locks; expected 4 to %d bytes, by fours, of a map that holds both, and as many flags",
+				"segment %d has %d bytes and %d locks; expected 4 to %d bytes, by fours, of a map that holds both, "+
+					"and as many flags",
 				id, s.Bytes, s.Words, MostSegment)
 		}
 	}

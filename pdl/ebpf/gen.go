@@ -16,7 +16,7 @@ import (
 // of the program, all values except the fuel are in the data, where the virtual machine keeps
 // them:
 //
-//	R7 address of the map's value   R8 fuel left   R6, R9 scratch that calls preserve   R0…R5 scratch
+//	R7 address of the map's value  R8 fuel left  R6, R9 scratch that calls preserve  R0…R5 scratch
 type generator struct {
 	*builder
 	*flow

@@ -12,8 +12,8 @@ import (
 //	atIn     a frame    as received, from the outer header on, with room behind it
 //	atOut    a frame    the reply
 //	atData   data       the program's words, registers first, as the virtual machine lays them out
-//	…        room       as long as the longest variable: for the verifier, a copy may begin at its last
-//	                    word and be as long as the variable
+//	…        room       as long as the longest variable: for the verifier, a copy may begin at
+//	                    its last word and be as long as the variable
 const (
 	stateLock      = 8 * iota // 1: a processor is in an activation
 	stateStatus               // see below

@@ -1,11 +1,11 @@
 // Package vm runs compiled programs inside a NIC. A loader keeps them in memory of fixed size.
 // An interpreter runs the block that handles a message, from its beginning to its AWAIT.
 //
-//	          Load              Start            Dispatch
-//	module ───────────► loaded ────────────► idle ───────────────► running ─┬─► AWAIT, PASS, DROP: idle
-//	       verify, place     initialisation      program → trigger          ├─► STOP, out of budget: stopped
-//	                                                                        ├─► error: idle, cause counted
-//	                   Finish: a transfer has ended ─► running ◄─ waiting ◄─┘
+//	          Load            Start             Dispatch
+//	module ─────────► loaded ────────────► idle ────────────► running ┬─► AWAIT, PASS, DROP: idle
+//	       verify, place     initialisation     program → trigger     ├─► STOP, no budget: stopped
+//	                                                                  ├─► error: idle, counted
+//	             Finish: a transfer has ended ─► running ◄─ waiting ◄─┘
 //
 // The machine is a value: it starts no goroutine, never sleeps and reads no clock. Programs
 // reach their NIC through Host. A machine belongs to one goroutine at a time. An activation

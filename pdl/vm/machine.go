@@ -50,10 +50,12 @@ func New(cfg Config) (*Machine, error) {
 	switch {
 	case !littleEndian:
 		return nil, errors.New(
-			"new virtual machine: this processor is big-endian, and programs see memory as words of a little-endian one")
+			"new virtual machine: this processor is big-endian, " +
+				"and programs see memory as words of a little-endian one")
 	case cfg.Host == nil || cfg.CodeWords < 1 || cfg.DataWords < prog.Registers || cfg.Programs < 1 || cfg.Budget < 1:
 		return nil, fmt.Errorf(
-			"new virtual machine: %d words of code, %d of data, %d programs, a budget of %d: expected 1, %d, 1, 1 and more, and a host",
+			"new virtual machine: %d words of code, %d of data, %d programs, a budget of %d: "+
+				"expected 1, %d, 1, 1 and more, and a host",
 			cfg.CodeWords, cfg.DataWords, cfg.Programs, cfg.Budget, prog.Registers)
 	}
 	m := &Machine{cfg: cfg, code: make([]prog.Word, cfg.CodeWords), data: make([]int64, cfg.DataWords), shift: 64}

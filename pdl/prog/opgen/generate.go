@@ -60,7 +60,8 @@ func effects() string {
 		fmt.Fprintf(&b, "%s // %s\n", goName(o.Name), o.Mean)
 	}
 	b.WriteString(
-		"opEnd\n)\n\n// effects says of each opcode what its fields are and where it leads.\nvar effects = [opEnd]Effect{\n")
+		"opEnd\n)\n\n// effects says of each opcode what its fields are and where it leads.\n" +
+			"var effects = [opEnd]Effect{\n")
 	for _, o := range table {
 		effect(&b, goName(o.Name), o, "")
 	}

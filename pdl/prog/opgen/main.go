@@ -1,7 +1,7 @@
 // Command opgen writes the Go code that depends on the instruction set, from its one table
 // (table.go):
 //
-//	opgen effects   pdl/prog/opcodes.go   numbers, names and effects: for verifier and disassembler
+//	opgen effects   pdl/prog/opcodes.go   numbers, names, effects: for verifier and disassembler
 //	opgen loop      pdl/vm/loop.go        the interpreter's switch
 //
 // It prints to standard output. `go generate ./pdl/...` puts the text into the files, and a test

@@ -7,9 +7,9 @@ package main
 // Go with these abbreviations:
 //
 //	$a $b $c   the registers that the fields name
-//	$s         C as a small signed number          $h  B and C together as a signed number of 16 bits
-//	$i         Imm as a number                     $var  the words of the variable that Imm names
-//	$jump      take the jump of Imm                $near  take the jump of the lower half of Imm
+//	$s         C as a small signed number      $h  B and C together as a signed number of 16 bits
+//	$i         Imm as a number                 $var  the words of the variable that Imm names
+//	$jump      take the jump of Imm            $near  take the jump of the lower half of Imm
 //	$abort(x)  end the activation for this cause
 //
 // An op without a Body leaves the loop: it is a service, or it ends the activation.
