@@ -1,10 +1,10 @@
 // Package copier copies payload into memory that another core reads, by the faster of two ways.
 // The contents of a ring move from core to core:
 //
-//	           plain stores                               streaming stores (stream_amd64.s)
-//	writer     wins each line back from the reader's      writes full lines past the caches; the reader's
-//	           cache, and has it in its own               old copies are dropped, and no core waits
-//	reader     takes it from the writer's cache           takes it from memory
+//	         plain stores                           streaming stores (stream_amd64.s)
+//	writer   wins each line back from the reader's  writes full lines past the caches; the
+//	         cache, and has it in its own           reader's old copies are dropped; no core waits
+//	reader   takes it from the writer's cache       takes it from memory
 //
 // If two cores share a cache, plain stores are about twice as fast for both ends together.
 // If they share none, the writer waits for each line that the reader has, and streaming

@@ -10,7 +10,8 @@
 //
 //	bytes   │ a: 256       │ b: 256       │ c: 256       │ 64  │ 64  │ rest
 //	        └──── × x²⁰⁴⁸ ►┴──── × x²⁰⁴⁸ ►┘                         │
-//	                                      └─ 4 × 64, × x⁵¹² ► ► ► ─┘ 4 × 16, × x³⁸⁴, x²⁵⁶, x¹²⁸ ► 16 ► division
+//	                                      └─ 4 × 64, × x⁵¹² ► ► ► ──┘
+//	                                         4 × 16, × x³⁸⁴, x²⁵⁶, x¹²⁸ ► 16 ► division
 //
 // The processor multiplies 64 bytes at a time (AVX-512 with VPCLMULQDQ: fold512_amd64.s), or 32,
 // in four lanes of that width (AVX2 with VPCLMULQDQ: fold256_amd64.s). A hypervisor often hides

@@ -1,6 +1,6 @@
 // Package payload creates the bytes of messages from a seed, and checks them on receipt.
 //
-//	bytes 8·i … 8·i+7  =  word(seed, i), little-endian; the last word is cut at the end of the message
+//	bytes 8·i … 8·i+7  =  word(seed, i), little-endian; the last word is cut at the message's end
 //
 // Sender and receiver agree on a seed for each message, and on nothing else. A byte that is
 // missing, repeated, moved or from another message differs from the expected byte, except with a

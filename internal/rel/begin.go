@@ -9,9 +9,10 @@ import (
 // A caller that does not wait for the next Progress writes a record between Begin and End:
 //
 //	Begin ─► the caller writes the record ─► End
-//	  AsFrame    over a Reliable link: in the link's own frame; no copy   sends it
-//	  AsSingle   over a lossy link: apart, as a segment's one record     sends it, then makes the segment
-//	  AsPart     in the open segment of its space, after other records    leaves it there, or sends the queue
+//
+//	AsFrame   Reliable link: in the link's own frame; no copy  sends it
+//	AsSingle  lossy link: apart, as a segment's one record     sends it, then makes the segment
+//	AsPart    in the open segment of its space, after others   leaves it there, or sends the queue
 //
 // A single record is sent before it is noted. A segment is numbered, queued, timed and counted;
 // its frame needs only the number, so the segment is made while the frame is in flight. From

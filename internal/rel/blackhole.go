@@ -15,14 +15,14 @@ import (
 // timeouts only throw doubt on a length, soon. Probes decide, at the pace of round trips and on
 // all lengths at once:
 //
-//	      a long segment is lost for the second time         the longest is answered
-//	  size ───────────────────────────────────────► in doubt ──────────────────────► size, the loss was a loss
-//	               tries: small, SureFrame, size       │
-//	                                                   │ PathTries times the small one is answered,
-//	                                                   │ and the longest is not
-//	                                                   ▼
-//	                                              SureFrame if that was answered, LeastFrame else;
-//	                                              then the search goes up again
+//	       a long segment is lost twice          the longest is answered
+//	  size ───────────────────────────► in doubt ──────────────────────► size, the loss was a loss
+//	       tries: small, SureFrame, size  │
+//	                                      │ PathTries times the small one is answered,
+//	                                      │ and the longest is not
+//	                                      ▼
+//	                                 SureFrame if that was answered, LeastFrame else;
+//	                                 then the search goes up again
 //
 // A peer that did not answer long frames gives no reason to be slow with shorter ones: when a
 // segment's length changes, its timeout begins anew, and the oldest segment is retransmitted at

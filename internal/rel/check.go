@@ -130,7 +130,8 @@ func (c *check) fail(e *Endpoint) {
 			"%s: frames of %d bytes get through, small ones do not: something on the path filters them", who, c.size)
 	default:
 		c.text = fmt.Sprintf(
-			"%s: neither small frames nor large ones get through: the NIC is down, elsewhere, behind a filter, or refuses this one",
+			"%s: neither small frames nor large ones get through: the NIC is down, elsewhere, behind a filter, "+
+				"or refuses this one",
 			who)
 	}
 }

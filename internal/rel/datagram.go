@@ -14,9 +14,9 @@ import (
 // goes in pieces. The receiver joins them, and gives the whole datagram up if one is missing for
 // too long:
 //
-//	SendDatagram ────────────────► frames of the session ═══► whole in one frame ────────► Handler.Datagram
-//	   │ the driver takes no more       ▲                ═══► a piece: joining ─► whole ─►
-//	   ▼                                │                             └─ DatagramPatience: given up
+//	SendDatagram ───────► frames of the session ═══► whole in one frame ────────► Handler.Datagram
+//	   │ driver takes no more  ▲                ═══► a piece: joining ─► whole ─►
+//	   ▼                       │                             └─ DatagramPatience: given up
 //	Datagram ─► waiting ─► SendDatagrams, Progress
 //
 // No datagram arrives twice: each of its frames has a packet counter, which is taken once.

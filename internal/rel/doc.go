@@ -5,19 +5,19 @@
 //
 //	Reserve, Control              Progress: number,
 //	Post         ┌──────────────┐ window, room       ┌──────────────────────────┐
-//	───────────► │ to-send      ├──────────────────► │ send window,             ├──────────────► frames
+//	───────────► │ to-send      ├──────────────────► │ send window,             ├─────────► frames
 //	             │ queues, 2    │                    │ flight, hotel            │
 //	             └──────────────┘   lost, timed out  └──┬────┬───────────────▲──┘
-//	                     ┌───────────────────┐ ◄────────┘    │ acknowledged  │
-//	                     │ resend list       ├──────────────────────────────►│ Progress: data queue
+//	                     ┌───────────────────┐ ◄────────┘    │ acknowledged  │  Progress:
+//	                     │ resend list       ├──────────────────────────────►│  data queue
 //	                     └───────────────────┘               ▼
 //	                                                     Released
 //
 //	                ┌───────────────┐ Data ┌─────────────────────────────┐
-//	Deliver ◄───────┤ receive window│ ◄────┤ session: index, address,    │ ◄──────────────────── frames
+//	Deliver ◄───────┤ receive window│ ◄────┤ session: index, address,    │ ◄─────────────── frames
 //	                └───────┬───────┘      │ packet counter, tag         │
 //	                        ▼              └──────────────┬──────────────┘
-//	   ACK: taken along, within 50 µs, or at once         └─► acknowledgements, to the send window above
+//	   ACK: taken along, within 50 µs, or at once         └─► acknowledgements, to the send window
 //
 // The package is pure: input and time in, frames and calls out. It starts no goroutine, reads no
 // clock and takes its random numbers from Config.Secrets. No input from a network can make it

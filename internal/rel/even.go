@@ -5,10 +5,10 @@ import "github.com/weftnet/weft/internal/wire"
 // A link that hands the kernel frames of one length together ends a batch with a shorter one. So
 // a message of a few frames is cut evenly, and its last frame is filled up:
 //
-//	cut as long as possible  ├header┤├─── payload ───┤ ├header┤├─── payload ───┤ ├header┤├─ payload ─┤
-//	                         a batch ends here
-//	cut evenly               ├header┤├── payload ──┤   ├header┤├── payload ──┤   ├Void┤├header┤├ payload ┤
-//	                         the next message goes along
+//	longest pieces  ├header┤├─── payload ───┤ ├header┤├─── payload ───┤ ├header┤├─ payload ─┤
+//	                a batch ends here
+//	even pieces     ├header┤├── payload ──┤   ├header┤├── payload ──┤   ├Void┤├header┤├ payload ┤
+//	                the next message goes along
 //
 // Before, each message of 4 KiB was a batch of three frames.
 

@@ -10,9 +10,9 @@ import (
 // number, fragment and offset. If a frame matches, its payload is put where it belongs while its
 // checksum is computed, in one pass over it:
 //
-//	frame   │ outer │ inner: next number │ chunk: same fragment, next offset │ payload │ tag
-//	                  └───────────── as expected ────────────────────┘          │        └ good? it counts
-//	                                                              memory ◄──────┘          else it never came
+//	│ outer │ inner: next number │ chunk: same fragment, next offset │ payload │ tag
+//	          └───────────── as expected ────────────────────┘          │        └ good? it counts
+//	                                                      memory ◄──────┘          else it is lost
 //
 // If the tag is bad the bytes written are garbage, which is safe: they lie in segments beyond
 // the newest that has arrived, and are overwritten when those arrive. Holes among the segments

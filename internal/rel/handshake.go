@@ -24,17 +24,17 @@ import (
 //	│ ◄────────────────────────────────────── │
 //	│ Up: B has proved its key                 │
 //	│ Finish: XX 3, and frames of the session  │
-//	│ ──────────────────────────────────────► │   Up: A has proved its key; the old session, if any, ends
+//	│ ──────────────────────────────────────► │   Up: A has proved its key; an old session ends
 //
 // A session of A's own attempt is never the one in which A answers B's Hello, since each
 // handshake has its own keys. So if Hellos cross, one handshake must win, or each NIC would end
 // the session that the other has opened:
 //
-//	lower id    ignores a Hello during its own handshake, and forgets the handshakes that it has answered
-//	            when its own session opens
+//	lower id    ignores a Hello during its own handshake, and forgets the handshakes that it
+//	            has answered when its own session opens
 //	higher id   answers, and drops its own handshake if it has answered the other's recently
-//	both        retransmit the Finish, and do not answer, while the peer has not been heard in a session of
-//	            their own; the higher id for as long as two Finishes may be lost
+//	both        retransmit the Finish, and do not answer, while the peer has not been heard in
+//	            a session of their own; the higher id for as long as two Finishes may be lost
 //
 // Nothing in a Hello is believed before its sender has proved a key. The Hello is bound to a
 // half-open session, of which there are limits.PendingSessions at most, and destroys nothing.

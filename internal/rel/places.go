@@ -11,7 +11,7 @@ import (
 // only a part of it, and the oldest stranger gives way:
 //
 //	the place is for               if the table is full, this one gives way
-//	a peer that the owner opens    the oldest stranger; then the owner decides (Open returns ErrPeers)
+//	a peer that the owner opens    the oldest stranger; then the owner decides (Open: ErrPeers)
 //	a stranger                     the oldest stranger, if strangers have their part;
 //	                               else a peer that the owner can spare
 

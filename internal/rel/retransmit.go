@@ -13,12 +13,12 @@ import (
 // (USNIC-20):
 //
 //	fast     an ACK shows that frames posted after it arrived (USNIC-50)
-//	tail     nothing was heard for about two round trips after the last posting: the end of a burst may be
-//	         lost, and no later frame can show it. So the last segment is retransmitted, and its ACK shows
-//	         which others are missing
-//	timeout  its stay in the hotel ended (USNIC-45): only the oldest is retransmitted, one per timeout. If
-//	         more are missing, its ACK shows it. If the peer was merely not scheduled, a window's worth of
-//	         copies would flood it
+//	tail     nothing was heard for about two round trips after the last posting: the end of a
+//	         burst may be lost, and no later frame can show it. So the last segment is
+//	         retransmitted, and its ACK shows which others are missing
+//	timeout  its stay in the hotel ended (USNIC-45): only the oldest is retransmitted, one per
+//	         timeout. If more are missing, its ACK shows it. If the peer was merely not
+//	         scheduled, a window's worth of copies would flood it
 type recovery struct {
 	newest   uint64     // highest packet counter that an ACK showed to have arrived
 	newestAt clock.Time // no earlier than the posting of the newest segment that arrived

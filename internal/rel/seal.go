@@ -11,7 +11,8 @@ import (
 // Every frame leaves by two functions. frame reserves its room; seal counts it, writes its outer
 // header and makes its tag:
 //
-//	frame ─► the caller writes behind the outer header ─► seal: counter, outer header, payload, tag ─► Commit
+//	frame ─► the caller writes behind the outer header ─► seal: counter, outer header,
+//	                                                      payload, tag ─► Commit
 //
 // Module.open checks the tag of every arriving frame, before anything inside is believed.
 

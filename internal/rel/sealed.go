@@ -12,8 +12,10 @@ import (
 // sealed guards the frames of a session by an AEAD. Its keys change with time and frames. The
 // windows, message numbers and packet counters of the session continue:
 //
-//	every 120 s or 2^26 frames   a probe in the current phase, after its answer the next phase (seal.Outgoing)
-//	every hour                   a handshake inside the session, by the NIC with the lower id (renew.go)
+//	every 120 s or 2^26 frames   a probe in the current phase; after its answer, the next
+//	                             phase (seal.Outgoing)
+//	every hour                   a handshake inside the session, by the NIC with the lower id
+//	                             (renew.go)
 type sealed struct {
 	m *Module
 	s *session

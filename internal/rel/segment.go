@@ -21,7 +21,8 @@ import (
 //
 //	Free      on the module's free list, without an owner
 //	Queued    on its channel's to-send list; has no sequence number yet
-//	InHotel   posted; in its session's flight list and send window, timed by a room of the hotel (USNIC-46)
+//	InHotel   posted; in its session's flight list and send window, timed by a room of the hotel
+//	          (USNIC-46)
 //	Resend    on the module's resend list; in its send window, not timed
 //
 // On a reliable link a segment goes from Queued to Free when its frame is committed.

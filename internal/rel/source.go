@@ -13,7 +13,7 @@ import (
 // peer reaches us (link.Caps), and all its frames leave from there:
 //
 //	Hello         leaves from where the last session was, and every second one as the routes say
-//	answer        leaves from where the Hello came to; it changes nothing for a session that is open
+//	answer        leaves from where the Hello came to; it changes nothing for an open session
 //	other frames  leave from where the newest good frame of the peer's address came to
 //	keepalive     on a sealed link every second one of a silent peer leaves as the routes say: the
 //	              peer takes it from any address, and answers there

@@ -8,7 +8,7 @@ import (
 
 // A fragment of a few frames whose owner does not wait for the next Progress is posted whole:
 //
-//	TakesWhole ─► the owner gets its memory ready ─► PostWhole: all its pieces are queued, and leave
+//	TakesWhole ─► the owner gets its memory ready ─► PostWhole: all pieces are queued, and leave
 
 // TakesWhole reports whether a fragment of n bytes, with records of type t and segments charged
 // to a, may be queued whole now: the window is open and there are credits and rooms for all its

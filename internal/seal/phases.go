@@ -11,8 +11,8 @@ import (
 // Each direction of a session goes from phase to phase, each with its own key. The phase bit of a
 // frame says whether its phase is odd:
 //
-//	sender    phase 0 ────── frame acknowledged, 2^26 frames or 120 s ──► phase 1 ──►
-//	receiver  phase 0 ────── a frame with the other bit that opens ─────► phase 1, and phase 0 for 3 s more
+//	sender    phase 0 ── frame acknowledged, 2^26 frames or 120 s ─► phase 1 ─►
+//	receiver  phase 0 ── a frame with the other bit that opens ────► phase 1, phase 0 for 3 s more
 //
 // The sender never goes on before the receiver has shown that it has the current phase. So the
 // receiver needs to look only one phase ahead.

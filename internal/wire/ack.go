@@ -18,7 +18,8 @@ const MaxAckLen = ackFixedLen + Spaces*8*MaxAckWords
 //
 //	 0  flags                       1   AckCommand, AckData
 //	 1  reason                      1   why now: see AckReason
-//	 2  words, command space        1   selective words that follow, at most 64; 0 if space not acknowledged
+//	 2  words, command space        1   selective words that follow, at most 64; 0 if the space
+//	                                    is not acknowledged
 //	 3  words, data space           1
 //	 4  ack, command space          4
 //	 8  ack, data space             4

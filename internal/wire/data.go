@@ -50,7 +50,8 @@ const (
 //	 1  flags               1   AckCommand, AckData
 //	 2  zero                2
 //	 4  sequence            4   of this segment in its space
-//	 8  ack, command space  4   every segment up to and including this one has arrived (USNIC-43, USNIC-44)
+//	 8  ack, command space  4   every segment up to and including this one has arrived
+//	                            (USNIC-43, USNIC-44)
 //	12  ack, data space     4
 //
 // An acknowledgement whose flag is clear means nothing.

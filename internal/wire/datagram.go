@@ -16,7 +16,8 @@ const MaxDatagram = 16 << 10
 //	 8  length   4   of the whole datagram, at most MaxDatagram
 //	12  service  1   what the datagram is for
 //	13  zero     1
-//	14  size     2   of the payload: a multiple of PartUnit, except in the last piece; 0 in an empty datagram
+//	14  size     2   of the payload: a multiple of PartUnit, except in the last piece; 0 in an
+//	                 empty datagram
 //	16  payload
 //	 …  zeros        pad the last of several pieces to the length of the others, so that a link
 //	                 that merges frames of one length merges these with the next datagram's

@@ -4,7 +4,7 @@ import "encoding/binary"
 
 // A Handshake is the body of a Hello, a HelloAck and a Finish on a sealed link:
 //
-//	 0  pattern          1   1 XX, 2 IK; 0 refuses the peer's version, and carries no Noise message
+//	 0  pattern          1   1 XX, 2 IK; 0 refuses the peer's version, without a Noise message
 //	 1  message          1   1 in a Hello, 2 in a HelloAck, 3 in a Finish
 //	 2  length           2   of the Noise message, in bytes
 //	 4  sender's index   4   of its session; what is inside the Noise message says the same
@@ -90,7 +90,8 @@ const CookieLen = 24 + MACLen + 16
 // address:
 //
 //	 0  nonce   24
-//	24  sealed  32   the cookie, by XChaCha20-Poly1305 with a fabric key; additional data: mac1 of the Hello
+//	24  sealed  32   the cookie, by XChaCha20-Poly1305 with a fabric key; additional data:
+//	                 mac1 of the Hello
 type Cookie struct {
 	Nonce  [24]byte
 	Sealed [MACLen + 16]byte

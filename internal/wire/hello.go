@@ -21,16 +21,16 @@ const leastMTU = OuterLen + HelloLen + TagLen
 //	24  cookie                          8   what the peer must put into the tags of its frames
 //	32  MTU, command queue              4   largest frame accepted, in bytes, at least 128
 //	36  MTU, data queue                 4
-//	40  window, command space           4   segments accepted from the first missing one on; at least 1
+//	40  window, command space           4   segments accepted from the first missing; at least 1
 //	44  window, data space              4
 //	48  receive capacity                8   bytes of frames that may be in flight to this NIC
-//	56  ack delay                       4   longest time for which this NIC holds back an ACK, in µs
+//	56  ack delay                       4   longest time that this NIC holds back an ACK, in µs
 //	60  first sequence, command space   4   of the segments this NIC will send
 //	64  first sequence, data space      4
 //	68  zero                            4
 //	72  capabilities                    8   bit set, see CapReliable; unknown ones are ignored
 //	80  echo incarnation                8   the peer's
-//	88  echo counter                    8   packet counter of the answered Hello: an unambiguous RTT
+//	88  echo counter                    8   packet counter of the answered Hello: unambiguous RTT
 //
 // These 96 bytes keep their places in every version, so that NICs of any two versions can tell
 // each other their versions.

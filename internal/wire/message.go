@@ -17,7 +17,7 @@ const EnvelopeLen = 28
 //	 4  destination generation  4
 //	 8  source generation       4
 //	12  message number          4   of this source to this destination; it wraps (decision 5)
-//	16  token                   4   the sender's number for its operation, for Accept, Refuse and a reply
+//	16  token                   4   sender's number of its operation, for Accept, Refuse and reply
 //	20  tag                     8
 //
 // Flags travel in the flags of the record that carries the envelope.
@@ -176,8 +176,9 @@ const WithdrawLen = 8 + EnvelopeLen
 // envelope. The receiver knows the fragment if it knows anything of the message. The id is 0 if
 // no piece or request of it has left. For a PUT the envelope is empty.
 //
-//	4  fragment id  4
-//	 8  envelope     28   its tag is the credit used by the message, in bytes: 0 if it asked for permission
+//	4  fragment id   4
+//	8  envelope     28   its tag is the credit used by the message, in bytes: 0 if it asked
+//	                     for permission
 func PutWithdraw(b []byte, id FragmentID, e *Envelope) {
 	_ = b[WithdrawLen-1]
 	putRecord(b, TypeWithdraw, e.Flags, WithdrawLen)

@@ -93,7 +93,8 @@ const RelayMACLen = 16
 // RelayNIC is one NIC of a relay body.
 //
 //	 0  NIC        8
-//	 8  session    4   of that NIC and the source's, as both of them name it; message numbers belong to it
+//	 8  session    4   of that NIC and the source's, as both of them name it; message numbers
+//	                   belong to it
 //	12  receivers  2
 //	14  zero       2
 //	16  MAC       16   over everything that this NIC uses of the body: see RelayMACInput

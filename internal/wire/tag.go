@@ -10,7 +10,8 @@ import (
 //
 //	 0  CRC-32C     4   of the frame up to the tag
 //	 4  zero        4
-//	 8  cookie      8   the receiver's, told only to this sender in its Hello or HelloAck; 0 only in a Hello
+//	 8  cookie      8   the receiver's, told only to this sender in its Hello or HelloAck;
+//	                    0 only in a Hello
 //
 // The CRC finds damage. The cookie is no cryptography, but it costs nothing, since the place is
 // there for the AEAD tag. A sender that has not seen the session's frames cannot forge one, even

@@ -1,11 +1,11 @@
 // Package capture wraps a driver and writes every frame, in and out, to a capture file that
 // Wireshark opens.
 //
-//	engine ─ Reserve, Commit ─►┌─────────┐─► driver        chunks           writer's goroutine
-//	       ◄─────── Receive ───│ capture │◄──            ┌──┬──┬──┐  full  ┌─────────────────┐
-//	                           └────┬────┘   ──copy────► │  │  │  │ ─────► │ IP, UDP, pcapng │─► io.Writer
-//	                                                     └──┴──┴──┘ ◄───── └─────────────────┘
-//	                                                                 empty
+//	engine ─ Reserve, Commit ─►┌─────────┐─► driver  chunks           writer's goroutine
+//	       ◄─────── Receive ───│ capture │◄──       ┌──┬──┬──┐  full  ┌───────────────┐
+//	                           └────┬────┘ ─copy─► │  │  │  │ ─────► │IP, UDP, pcapng│─► io.Writer
+//	                                               └──┴──┴──┘ ◄───── └───────────────┘
+//	                                                           empty
 //
 // The format is pcapng with link type RAW. Each frame gets the IP and UDP headers that match its
 // addresses, whatever the link below is, and its direction as a packet flag. A frame that
@@ -27,8 +27,9 @@
 //
 //	WEFT_KEY out 1f3a0007 AES-128-GCM 3 1201 00112233445566778899aabbccddeeff
 //	         │   │        │           │ │    └ the key, in hexadecimal
-//	         │   │        │           │ └ packet counter of the first frame, or of the first that arrived
-//	         │   │        │           └ phase of its direction, from 0; its frames carry the lowest bit
+//	         │   │        │           │ └ packet counter of the first frame,
+//	         │   │        │           │   or of the first that arrived
+//	         │   │        │           └ phase of its direction from 0; frames have its lowest bit
 //	         │   │        └ AES-128-GCM or ChaCha20-Poly1305
 //	         │   └ index of the session in the outer headers, in hexadecimal
 //	         └ the NIC of the capture sends (out) or receives (in) the frames

@@ -7,14 +7,15 @@ import (
 
 // A file is a sequence of blocks (draft-ietf-opsawg-pcapng), here with little-endian words:
 //
-//	section    0x0a0d0d0a │ length │ 0x1a2b3c4d │ version 1.0 │ unknown length             │ options │ length
-//	interface  1          │ length │ link type RAW │ snap length                           │ options │ length
-//	secrets    10         │ length │ secrets type │ text length │ text                     │ options │ length
-//	packet     6          │ length │ interface 0 │ time │ bytes here │ true bytes │ packet │ options │ length
-//	statistics 5          │ length │ interface 0 │ time                                    │ options │ length
+//	section    0x0a0d0d0a │ length │ 0x1a2b3c4d │ version 1.0 │ unknown length
+//	interface  1          │ length │ link type RAW │ snap length
+//	secrets    10         │ length │ secrets type │ text length │ text
+//	packet     6          │ length │ interface 0 │ time │ bytes here │ true bytes │ packet
+//	statistics 5          │ length │ interface 0 │ time
 //
-// Everything is padded to four bytes. Times are nanoseconds since the Unix epoch, the high word
-// first. An option is a code, a length and a value.
+// Each block ends with its options, and its length once more. Everything is padded to four bytes.
+// Times are nanoseconds since the Unix epoch, the high word first. An option is a code, a length
+// and a value.
 const (
 	blockSection    = 0x0a0d0d0a
 	blockInterface  = 1

@@ -164,7 +164,8 @@ func (w *writer) finish(missed, unkept uint64) error {
 	if unkept += w.keyless; unkept > 0 {
 		w.say(fmt.Sprintf("%d keys are not in the file, and their frames cannot be decrypted", unkept))
 	}
-	w.say(fmt.Sprintf("%d frames are in the file; %d are not, of which %d came when writing had fallen behind, %d were beyond the limit of %d bytes, and %d failed to be written",
+	w.say(fmt.Sprintf("%d frames are in the file; %d are not, of which %d came when writing had fallen behind, "+
+		"%d were beyond the limit of %d bytes, and %d failed to be written",
 		w.written, absent, missed, beyond, w.limit, lost))
 	return w.err
 }

@@ -19,8 +19,7 @@ import (
 //	          most of the last sends were a few frames, or a large batch, for one peer
 //	at rest ─────────────────────────────────────────────────────────────► turned to that peer
 //	   ▲                                                                     │
-//	   └─────────────────────────────────────────────────────────────────────┘ they no longer are; sending
-//	                                                                           fails; the poller parks
+//	   └──────── they no longer are; sending fails; the poller parks ────────┘
 //
 // The kernel knows the route of a connected socket. For another socket it looks the route up in
 // each call, 0.6 µs. The kernel puts frames of the peer into the connected socket, and all
@@ -199,7 +198,8 @@ func (d *Driver) turnDirect() {
 		if !o.failed {
 			o.failed = true
 			d.say(fmt.Sprintf(
-				"frames for %v leave by the listening socket, which is slower, since the direct one cannot be connected: %v",
+				"frames for %v leave by the listening socket, which is slower, "+
+					"since the direct one cannot be connected: %v",
 				o.most, err))
 		}
 		d.restDirect() // whatever it was connected to, it may not be now
@@ -221,7 +221,8 @@ func (d *Driver) restDirect() {
 		unix.Close(o.fd) // frames in it are lost, but this address is no longer ours
 		*o = direct{fd: -1}
 		d.say(fmt.Sprintf(
-			"all frames leave by the listening socket from now on, which is slower, since the direct one cannot be connected to this NIC's own address: %v",
+			"all frames leave by the listening socket from now on, which is slower, since the direct one cannot be "+
+				"connected to this NIC's own address: %v",
 			err))
 	}
 }

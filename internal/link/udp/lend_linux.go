@@ -18,9 +18,9 @@ import (
 // lender makes the kernel send large batches from memory that it can read, instead of copying
 // them:
 //
-//	stage ┌──────┬──────┬──────┐   copied    ┌───────┬───────┬───────┬─ ─   vmsplice, splice   the receiver's
-//	      └──────┴──────┴──────┘ ──────────► │ batch │ batch │       │     ──────────────────► recvmsg
-//	                                         └───────┴───────┴───────┴─ ─
+//	stage ┌────┬────┬────┐  copied  ┌───────┬───────┬───────┬─ ─  vmsplice, splice  the receiver's
+//	      └────┴────┴────┘ ───────► │ batch │ batch │       │    ─────────────────► recvmsg
+//	                                └───────┴───────┴───────┴─ ─
 //
 // If the far end is on the same host, the kernel's copy takes a third to two thirds of the whole
 // time of sending. It writes to memory that another core has just read, and each cache line must

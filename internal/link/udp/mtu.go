@@ -20,8 +20,8 @@ const (
 //	a loopback address           limits.LoopbackFrame
 //	an address of an interface   the interface's MTU less headers (1472 for IPv4 on Ethernet),
 //	                             at most LoopbackFrame
-//	the unspecified address      the least of all interfaces that are up, without loopback if there
-//	                             are others
+//	the unspecified address      the least of all interfaces that are up, without loopback if
+//	                             there are others
 //
 // Loopback could carry 64 KiB. A frame that large is charged whole to the receive buffer, and
 // the buffer of an unprivileged process holds three: too few to keep a sender busy. The same

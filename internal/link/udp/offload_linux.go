@@ -16,8 +16,8 @@ import (
 
 // offload holds which of the kernel's two segmentation offloads are used:
 //
-//	stage ┌─────┬─────┬─────┬───┐  one sendmsg, UDP_SEGMENT  one recvmsg, UDP_GRO  ┌─────┬─────┬─────┬───┐ slot
-//	      └─────┴─────┴─────┴───┘ ────── one packet, cut as late as possible ────► └─────┴─────┴─────┴───┘
+//	stage ┌───┬───┬───┬──┐  one sendmsg, UDP_SEGMENT  one recvmsg, UDP_GRO  ┌───┬───┬───┬──┐ slot
+//	      └───┴───┴───┴──┘ ────── one packet, cut as late as possible ────► └───┴───┴───┴──┘
 //
 // A batch has frames of one length, except for the last. The two are independent: frames of a
 // batch may arrive one by one, and frames that were sent one by one may arrive as a batch.

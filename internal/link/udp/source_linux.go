@@ -17,7 +17,8 @@ import (
 // from the address that it calls. So the driver tells its user at which address each frame has
 // arrived, and sends frames from the address that the user names:
 //
-//	frame ─► IP_PKTINFO, IPV6_PKTINFO ─► Reached ─► user's session ─► From ─► the same in sendmsg ─► frame
+//	frame ─► IP_PKTINFO, IPV6_PKTINFO ─► Reached ─► user's session ─► From ─►
+//	         the same in sendmsg ─► frame
 //
 // The user decides, and not the driver, since the user knows which frames are the peer's: a
 // forged frame must not change the source of a session. A socket of one address has none of

@@ -1,7 +1,9 @@
 // Package udp carries frames in UDP datagrams, one frame each, over IPv4 and IPv6.
 //
-//	Reserve ─► stage, frames in a buffer ─► Flush ─► sendto (one frame), sendmsg (one batch), sendmmsg (more)
-//	arena: a slot for each frame or each batch ◄─ Poll ◄─ recvfrom, recvmsg, recvmmsg; the same slots each time
+//	Reserve ─► stage, frames in a buffer ─► Flush ─► sendto (one frame), sendmsg (one batch),
+//	                                                 sendmmsg (more)
+//	arena: a slot for each frame or each batch ◄─ Poll ◄─ recvfrom, recvmsg, recvmmsg;
+//	       the same slots each time
 //
 // Frames are staged without gaps in one small buffer, so that it stays in the cache and so that
 // segmentation offload can send neighbours of one length and one destination as a single packet,

@@ -21,7 +21,7 @@ import (
 // without waiting. So a goroutine reads ahead into a ring of slots, and Poll takes from there:
 //
 //	slots ┌──────┬──────┬──────┬──────┬──────┐
-//	      │ free │ read │ read │ now… │ free │     [head, head+count) is Poll's, the next the reader's
+//	      │ free │ read │ read │ now… │ free │ [head, head+count) is Poll's, the next the reader's
 //	      └──────┴──────┴──────┴──────┴──────┘
 //
 // While all slots are full the reader waits, and the kernel's buffer fills. The system decides

@@ -198,7 +198,8 @@ func (d *Driver) Follow(ctx context.Context, do func(func()), say func(text stri
 		case <-d.news:
 		}
 		if d.lost.Load() {
-			say("AF_XDP has lost its interface: frames go by the ordinary socket until an interface has the address again")
+			say("AF_XDP has lost its interface: frames go by the ordinary socket " +
+				"until an interface has the address again")
 			d.regain(ctx, do, say)
 		}
 	}

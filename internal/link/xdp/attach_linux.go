@@ -90,7 +90,8 @@ func notAttached(err error, at place) error {
 			ErrUnavailable, err)
 	case errors.Is(err, unix.ERANGE):
 		return fmt.Errorf(
-			"%w: its MTU of %d, or that of one below it or at the other end of a veth, is more than the driver allows with XDP; expected at most about %d, or Linux 5.18: %w",
+			"%w: its MTU of %d, or that of one below it or at the other end of a veth, "+
+				"is more than the driver allows with XDP; expected at most about %d, or Linux 5.18: %w",
 			ErrUnavailable, at.mtu, linearMTU, err)
 	}
 	return unavailable(fmt.Errorf("attaching the program: %w", err))

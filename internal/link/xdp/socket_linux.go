@@ -63,7 +63,8 @@ func openQueue(ifindex, number int, copying bool) (q *queue, err error) {
 	reg := unix.XDPUmemReg{
 		Addr: uint64(uintptr(unsafe.Pointer(&q.umem[0]))), Len: uint64(len(q.umem)), Size: chunkBytes}
 	if err := q.set(unix.XDP_UMEM_REG, unsafe.Pointer(&reg), unsafe.Sizeof(reg)); err != nil {
-		return q, fmt.Errorf("registering the memory for frames (it must be locked: CAP_IPC_LOCK or a larger RLIMIT_MEMLOCK): %w",
+		return q, fmt.Errorf("registering the memory for frames (it must be locked: "+
+			"CAP_IPC_LOCK or a larger RLIMIT_MEMLOCK): %w",
 			err)
 	}
 	for _, r := range []struct {
@@ -178,7 +179,8 @@ func (q *queue) bind(ifindex, number int, copying bool) error {
 	return nil
 }
 
-// bindSoon binds as soon as the kernel has released the queue from its previous socket. *tries is the number of tries left.
+// bindSoon binds as soon as the kernel has released the queue from its previous socket. *tries is
+// the number of tries left.
 func (q *queue) bindSoon(sa *unix.SockaddrXDP, tries *int) error {
 	for ; ; *tries-- {
 		err := unix.Bind(q.fd, sa)

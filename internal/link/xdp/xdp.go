@@ -2,14 +2,14 @@
 // into our memory and reads from it, without the kernel's network stack. On the wire they are
 // the same as those of the UDP link, so the two reach each other.
 //
-//	 network card / veth                 kernel                                    this process
-//	──────────────────────┐  XDP program: our UDP?                        umem: chunks of 4 KiB
-//	 frames ─────────────►│── yes ──► socket of the queue ──► rx ring ──────► Poll ─► Receive
-//	                      │── no ───► network stack ────┐     ▲ fill ring ◄─── chunk, empty
+//	 network card / veth                 kernel                                  this process
+//	──────────────────────┐  XDP program: our UDP?                      umem: chunks of 4 KiB
+//	 frames ─────────────►│── yes ──► socket of the queue ──► rx ring ────► Poll ─► Receive
+//	                      │── no ───► network stack ────┐     ▲ fill ring ◄─ chunk, empty
 //	                      │                             ▼
-//	                      │                  ordinary UDP socket ───────────► Poll, now and then
-//	        ◄─────────────│◄─────────────────────────── tx ring ◄──────────── Reserve, Commit, Flush
-//	                      │                               completion ring ──► chunk, free
+//	                      │                  ordinary UDP socket ─────────► Poll, now and then
+//	        ◄─────────────│◄─────────────────────────── tx ring ◄────────── Reserve, Commit, Flush
+//	                      │                               completion ring ► chunk, free
 //	──────────────────────┘
 //
 // The ordinary socket, an internal/link/udp driver on the same address, does what AF_XDP cannot
