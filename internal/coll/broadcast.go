@@ -10,12 +10,12 @@ import (
 // A broadcast goes down a tree (tree.go) from NIC to NIC. The processes in between are not
 // involved, so a stopped process delays nothing below it.
 //
-//	root            member in between                      members below
-//	  │── Offer ─────►│── Offer ───────────────────────────────►│   of more than one piece: is there room?
-//	  │◄───── Grant ──│◄────────────────────────────── Grant ──│
-//	  │── Piece ─────►│── Piece ───────────────────────────────►│   each piece is passed on as soon as it is here
-//	  │── Piece ─────►│── Piece ───────────────────────────────►│
-//	  │               │◄──────────────────────────────── Ack ──│
+//	root            member in between    members below
+//	  │── Offer ─────►│── Offer ──────────────►│   of more than one piece: is there room?
+//	  │◄───── Grant ──│◄────────────── Grant ──│
+//	  │── Piece ─────►│── Piece ──────────────►│   each piece is passed on as soon as it arrives
+//	  │── Piece ─────►│── Piece ──────────────►│
+//	  │               │◄──────────────── Ack ──│
 //	  │◄──────── Ack ─│   all below have it, and so have I
 //
 // Data to be passed on is in transit memory. Each membership has a fixed amount of it and grants

@@ -12,8 +12,9 @@ import (
 // wait for, and a member keeps its seat there until it knows that no join has failed. It learns
 // that from a second barrier, which a member enters when its own join has completed:
 //
-//	join ──► operation 0: all have the same seats ──► join completes ──► confirmation: all joins have completed
-//	                                                                                └──► the old seats are given up
+//	join ──► operation 0: all have the same seats ──► join completes ─┐
+//	┌─────────────────────────────────────────────────────────────────┘
+//	└──► confirmation: all joins have completed ──► the old seats are given up
 //
 // If the confirmation never completes, a member has gone, or its join has failed. Then the group
 // is broken. A member that shrinks it also waits for the seats of the old group, where it finds

@@ -21,8 +21,8 @@ import (
 // finds out whether all members see the same group. It is a barrier whose signals carry a sum
 // over all seats; a join completes with that barrier.
 //
-//	          join              size seats            a member leaves
-//	(nothing) ────► gathering ────────────► complete ─────────────────► broken ──► forgotten with its last seat
+//	 join            size seats           a member leaves
+//	─────► gathering ───────────► complete ───────────────► broken ─► forgotten with its last seat
 
 // seat is a member in the view of every NIC.
 type seat struct {

@@ -109,7 +109,8 @@ func (t *Table) Audit() error {
 					m.own.name, g.key, ops, m.stagedOps)
 			}
 			if transit != m.inTransit || staged != m.staged || waiting != m.waiting {
-				return fmt.Errorf("%v in group %v holds %d bytes in transit and %d staged, and has counted %d and %d; %d operations wait, and %d are counted",
+				return fmt.Errorf("%v in group %v holds %d bytes in transit and %d staged, "+
+					"and has counted %d and %d; %d operations wait, and %d are counted",
 					m.own.name, g.key, transit, staged, m.inTransit, m.staged, waiting, m.waiting)
 			}
 		}

@@ -16,9 +16,9 @@ import (
 
 // A member is a process of this NIC in a group.
 //
-//	 join           all seats taken, operation 0         a member goes          leave
-//	─────► joining ──────────────────────────────► open ─────────────► broken ───────► leaving ──► (forgotten)
-//	          └─────────── another size, another list of members ─────────────────────────▲
+//	 join          all seats, operation 0       a member goes         leave
+//	─────► joining ──────────────────────► open ─────────────► broken ──────► leaving ─► forgotten
+//	          └─────────── another size, another list of members ────────────────▲
 //
 // A leaving member is still known, since its NIC may have to pass on earlier data. A member whose
 // process has shrunk the group keeps its seat until the shrink is confirmed (confirm.go).

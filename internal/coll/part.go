@@ -11,7 +11,8 @@ import (
 // wait only for those. If one goes before it has joined its part, the NIC ends the joins of all
 // parts.
 //
-//	whole ──► every member knows its part and the key of that ──► joins, one for each part ──► barrier of the whole
+//	whole ──► every member knows its part and the part's key ──► joins, one for each part
+//	  │                                                            └──► barrier of the whole
 //	  └─ a member goes ──► the joins that have not completed fail, and name it
 //
 // No process leaves the whole before it has passed that barrier, and then all have joined.

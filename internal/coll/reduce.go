@@ -14,7 +14,7 @@ import (
 // down the same tree. One vector fits one piece. A longer vector takes several operations, some
 // of which the process has in flight.
 //
-//	contribution of a child ──► taken in ──► Ack: the child's process, if it wants no result, is done
+//	contribution of a child ──► taken in ─► Ack: the child's process is done if it wants no result
 //
 // The Ack keeps members from running ahead of one that has not begun, except by one operation.
 

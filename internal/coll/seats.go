@@ -17,8 +17,8 @@ import (
 //	 2  slot               2
 //	 4  generation         4
 //	 8  member's number    4   at its NIC
-//	12  size               4   that it expects; 0 if it shrinks a group. In the leave of a failed join:
-//	                           1 + the rank of the member to blame, if any
+//	12  size               4   that it expects; 0 if it shrinks a group. In the leave of a failed
+//	                           join: 1 + the rank of the member to blame, if any
 //	16  epoch              4   of the group
 //	20  group             24
 //	44  largest piece      4   that its NIC accepts, in bytes

@@ -3,21 +3,22 @@
 // of the NIC: the daemon, the embedding program, or the simulator. A link driver (internal/link)
 // is something else: it speaks to a link.
 //
-//	driver                                                       NIC
+//	driver                                             NIC
 //	Take: Process Flag Array[i] 0 ─► PID            (QNIX-60)
 //	Tie: process table entry i: VNI, wake-up        (QNIX-36)
 //	Post: doorbell[k] Free ─► Used, then
-//	      entry[k] 0 ─► New_Process, i, PID, name ──────────────► Next: reads it, zeroes it (QNIX-51)
-//	                                                               …  at once, or when it knows enough
-//	Doorbell[k]? Done: Result ◄───────────────────────────────── Ring: result, then doorbell[k] Used ─► Done
+//	      entry[k] 0 ─► New_Process, i, PID, name ────► Next: reads it, zeroes it (QNIX-51)
+//	                                                     …  at once, or when it knows enough
+//	Doorbell[k]? Done: Result ◄─────────────────────── Ring: result, then doorbell[k] Used ─► Done
 //	Answered: Done ─► Free
 //
 //	           k = tail                                 k = head, every entry read is zeroed
 //	       ┌────┬────┬────┬────┬────┬────┬────┬────┐
 //	queue  │ 0  │ 0  │ c  │ c  │ c  │ 0  │ 0  │ 0  │   D entries; each has its doorbell (QNIX-58)
 //	       └────┴────┴────┴────┴────┴────┴────┴────┘
-//	bells    D    F    U    U    U    D    U    F       Done ahead of the head: answered, not yet looked at;
-//	                                                    Used ahead of it: read, answered later
+//	bells    D    F    U    U    U    D    U    F       Done ahead of the head: answered, not yet
+//	                                                    looked at; Used ahead of it: read,
+//	                                                    answered later
 //
 // The commands are New_Process and Delete_Process (QNIX-49). Two of QNIX's six fields, Group and
 // Size, are missing: a process joins groups by its own commands, as many as it likes.

@@ -7,7 +7,7 @@
 //	        yield: no other ran             yield: no other ran
 //	yield ────────────────────────► spin 1 µs ─────────► … spin 8 µs, yield, spin 8 µs, …
 //	  ▲                                                     │
-//	  └─────────────────────────────────────────────────────┘ yield: another thread ran on this core
+//	  └─────────────────────────────────────────────────────┘ yield: another thread ran here
 //	  │
 //	  └─► park at once, or soon after work, for the    two yields, or a very late one:
 //	      next 100 ms                                  another thread computes here

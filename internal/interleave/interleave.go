@@ -1,10 +1,10 @@
 // Package interleave runs a few steps of concurrent code in every possible order.
 //
-//	source of a package ──rewrite──► the same with hooked sync and sync/atomic ──► a separate test binary
+//	package source ──rewrite─► the same with hooked sync and sync/atomic ─► a separate test binary
 //
 //	            ┌── step ── step ── … side A (a coroutine)
-//	scheduler ──┤                                           one runs at a time, to its next step;
-//	            └── step ── step ── … side B                the next side is a choice, and each is tried
+//	scheduler ──┤                                     one runs at a time, to its next step;
+//	            └── step ── step ── … side B          the next side is a choice, and each is tried
 //
 // The shipped code contains nothing of this. The tests of this package make a copy of the source
 // in which each atomic access and each lock is a step, and test this copy. A scenario starts two

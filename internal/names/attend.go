@@ -14,12 +14,12 @@ import (
 // watches the others too, at long intervals:
 //
 //	up ── silent for lookAfter ──► looked at: asked whether it is there ── it answers ──► up
-//	▲                                        │ silent for UnreachableAfter more: its names lead nowhere,
-//	│                                        │ and when it has been silent for FailureTimeout they are forgotten
-//	│                                        ▼
-//	└──────────────── it comes back ─────── down ── for FailureTimeout, and the owner did not name it ──► forgotten
-//	                                         │ ▲
-//	                                         └─┘ one that is to be there is called again, ever less often
+//	▲                                │ silent for UnreachableAfter more: its names lead nowhere,
+//	│                                │ and after FailureTimeout of silence they are forgotten
+//	│                                ▼
+//	└──────── it comes back ─────── down ── for FailureTimeout, unnamed by the owner ──► forgotten
+//	                                 │ ▲
+//	                                 └─┘ one that the owner named is called again, ever less often
 
 // lookAfter returns how long a peer may be silent before it is probed. A peer that does not
 // answer is then down before it has been silent for FailureTimeout.
@@ -98,8 +98,8 @@ func (t *Table) checkRetry(p *Peer) {
 // may listen at only one of them. Or the NIC was up at an address that was not named. The table
 // tries the addresses in turn (RFC 8305 does so, too):
 //
-//	first attempt    Connect ── two Hellos ──► turn ── two Hellos ──► turn … the rest of the attempt
-//	later attempts   turn ── a whole attempt ──► a pause, ever longer ──► turn ── a whole attempt …
+//	first attempt  Connect ── two Hellos ──► turn ── two Hellos ──► turn … the rest of the attempt
+//	later attempts turn ── a whole attempt ──► a pause, ever longer ──► turn ── a whole attempt …
 //
 // So an address that does not answer delays the next one by half a second at most, and a slower
 // path has all the time of an attempt. The search begins where the NIC was up: it may be back

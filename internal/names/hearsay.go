@@ -14,11 +14,11 @@ import (
 // it may name addresses of bystanders, or NICs that do not exist. So a record of a node is a
 // rumour until the NIC answers:
 //
-//	told ── the teller has credit ──► waiting ── a call is free, the pause is over ──► called ── answers ──► a peer
-//	  │                                  ▲                                              │      (the credit comes back)
-//	  │ no credit, nothing vouches       └────────────── no answer: a longer pause ─────┤
-//	  ▼                                                                                 ▼ no answer to the last call
-//	refused                                                                          forgotten (the credit is spent)
+//	told ── teller's credit ──► waiting ── free call, pause over ──► called ── answers ──► a peer
+//	  │                            ▲                                   │    (credit comes back)
+//	  │ no credit, nothing vouches └──── no answer: a longer pause ────┤
+//	  ▼                                                                ▼ the last call unanswered
+//	refused                                                        forgotten (the credit is spent)
 //
 // A rumour has a place in the peer table only during a call. The bounds are in package limits:
 // rumours of one teller, calls of one NIC and for one teller, calls for one rumour, and calls to

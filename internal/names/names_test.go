@@ -95,7 +95,8 @@ func TestAnAnswerCountsOnlyIfItIsTheHomes(t *testing.T) {
 	f.found(name, p.at)
 }
 
-// A NIC that comes may be the new home of a name. A claim that the first home has not answered asks it.
+// A NIC that comes may be the new home of a name. A claim that the first home has not answered asks
+// it.
 func TestAClaimAsksANewHome(t *testing.T) {
 	f := newFabric(t, 2)
 	p := f.nics[0].claim(1, homedInTurn(3, 2, 1))

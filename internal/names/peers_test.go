@@ -64,8 +64,8 @@ func TestANodeIsNotThisNICItself(t *testing.T) {
 }
 
 // A NIC is probed when it has been silent for long. If it does not answer, its names lead
-// nowhere, and are finally forgotten. A NIC that is known by hearsay is called again until then, and
-// these calls do not delay the end.
+// nowhere, and are finally forgotten. A NIC that is known by hearsay is called again until then,
+// and these calls do not delay the end.
 func TestANICThatDiesWhileNothingIsPendingIsFoundOut(t *testing.T) {
 	for _, hearsay := range []bool{false, true} {
 		f := newFabric(t, 2)

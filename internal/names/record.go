@@ -14,15 +14,15 @@ import (
 // NICs tell one another of names and of NICs in Table records. The first byte of each is its
 // kind:
 //
-//	claim, end, ask                answer, lost                       sync                    node
-//	 0  1, 2 or 9       1           0  10 or 4       1                 0  3             1      0  5             1
-//	 1  part            1           1  verdict       1  of the answer  1  zero          3      1  part          1
-//	 2  slot            2           2  slot          2  of the         4  records sent  4      2  zero          2
-//	 4  generation      4           4  generation    4  claimant       8  promised      4      4  port          2
-//	 8  zero            8           8  NIC id        8  of the process                         6  zero          2
-//	16  index           4          16  generation    4  that has                               8  address, IPv6 16
-//	20  application    24          20  slot          2  the name                              24  NIC id        8
-//	44  number          4          22  zero          2
+//	claim, end, ask     answer, lost                       sync               node
+//	 0  1, 2 or 9    1   0  10 or 4     1                  0  3            1   0  5              1
+//	 1  part         1   1  verdict     1  of the answer   1  zero         3   1  part           1
+//	 2  slot         2   2  slot        2  of the          4  records sent 4   2  zero           2
+//	 4  generation   4   4  generation  4  claimant        8  promised     4   4  port           2
+//	 8  zero         8   8  NIC id      8  of the process                      6  zero           2
+//	16  index        4  16  generation  4  that has                            8  address, IPv6 16
+//	20  application 24  20  slot        2  the name                           24  NIC id         8
+//	44  number       4  22  zero        2
 //
 // The first byte is one of the codes in internal/wire/table.go. Records of groups and programs
 // are described where they are handled. Code 8 is the position: zeros up to the fourth byte, and

@@ -11,9 +11,9 @@ import (
 // believe that it lives. So a NIC refuses a claim only if the NIC of the holder proves that it
 // lives:
 //
-//	claim comes ── the holder's NIC is probed ──┬─ it answers ────────────────────► refused
-//	                                            ├─ it is given up, or displaced ──► its names lead nowhere: granted
-//	                                            └─ neither within doubtTime ──────► refused
+//	claim ─ the holder's NIC is probed ─┬─ it answers ───────────────► refused
+//	                                    ├─ given up, or displaced ───► names lead nowhere: granted
+//	                                    └─ neither within doubtTime ─► refused
 //
 // This gives a claimant no way to steal a name: the holder's NIC keeps its names as long as it
 // answers.

@@ -8,12 +8,12 @@ import (
 
 // Every message follows one path, whatever carries it:
 //
-//	fragment, run ──┐
-//	relay ──────────┤
-//	first piece ────┼─► arrived: come before? credit? ──┬─► in its turn? ─► filter ─► posted receive? ─► delivered
-//	request ────────┘                                   │       │ no          │ drop         │ no
-//	local message: comes once, needs no credit ─────────┘       ▼             ▼              ▼
-//	                                                          parked     passed over    waits for a receive
+//	fragment, run ┐
+//	relay ────────┤
+//	first piece ──┼─► come before? credit? ─┬─► in turn? ─► filter ─► posted receive? ─► delivered
+//	request ──────┘                         │      │ no       │ drop        │ no
+//	local message: once, no credit needed ──┘      ▼          ▼             ▼
+//	                                            parked   passed over  waits for a receive
 //
 // A parked message goes the rest of the way when its turn comes. So a filter judges the messages
 // in their order and each one once, whatever carried them and whether or not a receive is posted.

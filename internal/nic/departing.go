@@ -13,9 +13,9 @@ import (
 // A program may guard what a process sends. It judges each message, datagram and PUT of the
 // process, and each message to a program, once before it leaves. It can delay or drop it.
 //
-//	first of its line ──► unjudged ── poll ──► guard ──┬─ passes ────────────────────► sets off: takes turns
-//	                                                   ├─ passes later ─► delayed ──►─┘ at its time
-//	                                                   └─ drops ──────► ended: StatusRefused
+//	first of its line ─► unjudged ─ poll ─► guard ─┬─ passes ────────────────────► sets off: turns
+//	                                               ├─ passes later ─► delayed ──►─┘ at its time
+//	                                               └─ drops ──────► ended: StatusRefused
 //
 // A message is judged when it is the first to its receiver, and later messages to that receiver
 // wait behind it. So a delay keeps the order of the messages to one receiver, and holds up no

@@ -171,7 +171,8 @@ func New(cfg Config) (*Engine, error) {
 	}
 	if s := cfg.Security; s != nil && cfg.Link.MTU() < s.LeastMTU() {
 		return nil, fmt.Errorf(
-			"nic: frames of %d bytes carry no handshake with a certificate of %d bytes; expected an MTU of at least %d: raise it, or sign a shorter certificate",
+			"nic: frames of %d bytes carry no handshake with a certificate of %d bytes; "+
+				"expected an MTU of at least %d: raise it, or sign a shorter certificate",
 			cfg.Link.MTU(), len(s.Certificate), s.LeastMTU())
 	}
 	if cfg.Secrets == nil {

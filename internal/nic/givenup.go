@@ -14,7 +14,8 @@ import (
 //	─ call, number 7, token t ─────────────────► 7 is matched
 //	the receive of the reply is cancelled
 //	─ Withdraw, fragment 0, number 7, token t ─► 7 has not come: it is passed over, not received
-//	                                             7 has come: t is noted, a reply fails with StatusCancelled
+//	                                             7 has come: t is noted, a reply fails with
+//	                                             StatusCancelled
 //
 // A reply that leaves before the Withdraw arrives finds no receive, and the caller's NIC drops it.
 // Between two processes of one NIC there is no such gap: the reply looks for its receive at once.

@@ -14,10 +14,10 @@ import (
 // flooded. To free them takes a tenth of a second, which other processes would lose. So each poll
 // drops a few.
 //
-//	served ── Delete_Process, or its name is refused ──► gone ── nothing is left ──► forgotten: answered
-//	          its operations end, what waits for it         │                  ▲
-//	          is told, its name vanishes from every NIC     └── DropsPerPoll ──┘
-//	                                                            ForgottenPerPoll
+//	served ── Delete_Process, or name refused ──► gone ── nothing is left ──► forgotten: answered
+//	          its operations end, its waiters        │                  ▲
+//	          are told, its name leaves every NIC    └── DropsPerPoll ──┘
+//	                                                     ForgottenPerPoll
 //
 // Both of its driver commands may wait for that: a driver that withdraws a registration does not
 // know that it is being refused at the same time.

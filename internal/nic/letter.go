@@ -15,8 +15,8 @@ import (
 // posted, too, and matched by tag alone. A datagram that finds no receive is dropped.
 //
 //	SendDatagram ──► Endpoint.SendDatagram; the send fails if the pair is closed or too many wait
-//	                        ═══► Letter ──► its process? ──► filter ──► receive with the tag? ──► copied, completed
-//	                                            └─ no           └─ dropped └─ no: counted, forgotten
+//	        ═══► Letter ──► its process? ──► filter ──► receive with the tag? ─► copied, completed
+//	                            └─ no           └─ dropped └─ no: counted, forgotten
 //
 // So unexpected datagrams need no memory, and expected ones arrive where the process wants them.
 // Pages of network memory travel in this way (HSN-1, HSN-24).

@@ -13,8 +13,8 @@ import (
 // been delivered (decision 6). The receiver drops its parked messages. So if one envelope has not
 // arrived, all messages after it are lost too, acknowledged or not:
 //
-//	to one process  1 2 3 4 5 6 7 8      3 was never acknowledged, 6 is still in flight and fails by itself:
-//	                    ▲     └ d.number  3, 4, 5 and 7 are in doubt
+//	to one process  1 2 3 4 5 6 7 8      3 was never acknowledged, 6 is still in flight and
+//	                    ▲     └ d.number  fails by itself: 3, 4, 5 and 7 are in doubt
 //	                  d.doubt
 
 // Lost notes which messages become doubtful with a record that the peer never acknowledged.

@@ -11,9 +11,9 @@ import (
 // made once: which process they are for, whether it can be sent to, how much credit there is. A
 // single message would pass through Send.
 //
-//	messages ──┬─► batch: one channel, one room, one credit ──► a frame, if the link needs none kept; it leaves
-//	           │                                           └──► a segment, held until there are enough
-//	           └─► one of several frames ──► a copy that the NIC keeps; its frames are held, too
+//	messages ─┬─► batch: one channel, room, credit ─► a frame, if none must be kept; it leaves
+//	          │                                    └► a segment, held until there are enough
+//	          └─► one of several frames ─► a copy that the NIC keeps; its frames are held, too
 
 // recordBytes returns the length of the record of n messages with data bytes together: a Run, or a
 // Frag if n is 1.

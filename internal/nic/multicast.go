@@ -18,8 +18,8 @@ import (
 //
 //	              short, on credit             has it
 //	receiver ──┬──────────────────► relayed ───────────────────────────┐
-//	           │                       │ missed: again, same number    ├─► ended; the last ends the command
-//	           └──────────────────► its own copy ──────────────────────┘
+//	           │                       │ missed: again, same number    ├─► ended; the last ends
+//	           └──────────────────► its own copy ──────────────────────┘   the command
 //	              else
 //
 // A relay (internal/relay) takes the message down a tree of NICs and costs the source the

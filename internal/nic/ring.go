@@ -18,9 +18,9 @@ import (
 //
 //	arrives whole, fits            goes into the ring at once
 //	is still arriving, fits        gets a place in the ring, which its bytes fill (ringplace.go)
-//	does not fit                   waits as if nothing were posted, and the ring stands aside. The process
-//	                               is asked for a Refill, which posts the ring again. The ring then takes
-//	                               the waiting messages first
+//	does not fit                   waits as if nothing were posted, and the ring stands aside. The
+//	                               process is asked for a Refill, which posts the ring again. The
+//	                               ring then takes the waiting messages first
 //
 // Messages in the ring count as received. But when the ring is cancelled, those that were not read
 // go back and wait for receives again.
@@ -482,7 +482,8 @@ func (p *process) auditRings() error {
 		}
 		if sum += rg.bytes; !rg.w.Sound() || messages != rg.unread || coming != len(rg.coming) {
 			return fmt.Errorf(
-				"a ring of %v at %d, read to %d, has notes of %d messages, counted as %d, of which %d are to come, counted as %d",
+				"a ring of %v at %d, read to %d, has notes of %d messages, counted as %d, of which %d are to come, "+
+					"counted as %d",
 				p, rg.w.Position(), rg.w.Read(), messages, rg.unread, coming, len(rg.coming))
 		}
 	}

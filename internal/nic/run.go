@@ -9,9 +9,9 @@ import (
 // A run is a record that many messages of one process to one other share. If each check has the
 // same result for all of them, it is made once, and they go into the receiver's ring in one piece:
 //
-//	all in order, nothing parked, credit for all, ──► as many as fit, at once ─────┐
-//	and the first goes into the ring of a receive                                  │ the rest
-//	else ──────────────────────────────────────────────────────────────────────────┴──► one by one, as Frags
+//	all in order, nothing parked, credit for all, ─► as many as fit ─┐
+//	and the first goes into the ring of a receive                    │ the rest
+//	else ────────────────────────────────────────────────────────────┴──► one by one, as Frags
 //
 // So a receiver cannot tell a run from separate Frags.
 

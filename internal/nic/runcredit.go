@@ -17,7 +17,8 @@ import (
 // A run of a command waits here.
 //
 //	runTurn ── no credit ─► expiry.short ── credit comes ────► ready
-//	                                     └─ limits.RoomWait ─► ends with those that left; inVain until one leaves
+//	                                     └─ limits.RoomWait ─► ends with those that left;
+//	                                                           inVain until one leaves
 
 // soon reports whether a message of n bytes that cannot leave can do so once its receiver gives
 // credit, or the link has room. A message too long for a frame, or too long to be copied into a

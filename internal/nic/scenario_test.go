@@ -23,7 +23,7 @@ import (
 // more, and shows the results:
 //
 //	1→2 frag #1 of slot 1 to slot 1, tag 7, 100 bytes     a record on the wire
-//	b/0: r1 ok, 100 bytes of tag 7 from a/0               the completion of the operation that the script calls r1
+//	b/0: r1 ok, 100 bytes of tag 7 from a/0               the completion of the operation r1
 //	b/0: event process-gone …                             an event
 //
 // The method command lists the commands. `go test -run Scenarios -rewrite` rewrites the output.
@@ -179,10 +179,11 @@ func (s *scenario) boot(id int, incarnation uint64) {
 
 // operation starts an operation:
 //
-//	send OP FROM TO tag=T size=N [delivered] [gen=G]     recv OP PROC from=NAME|any tag=T|any size=N
+//	send OP FROM TO tag=T size=N [delivered] [gen=G]   recv OP PROC from=NAME|any tag=T|any size=N
 //	multicast OP FROM to=(NAME, …) tag=T size=N
-//	region PROC size=N                                   put OP PROC size=N [offset=O] [key=wrong]      get likewise
-//	cancel OP                                            close PROC: the region
+//	region PROC size=N                                 put OP PROC size=N [offset=O] [key=wrong]
+//	                                                   get likewise
+//	cancel OP                                          close PROC: the region
 func (s *scenario) operation() {
 	size, _ := strconv.Atoi(s.value("size"))
 	tag, _ := strconv.ParseUint(s.value("tag"), 10, 64)

@@ -15,7 +15,7 @@ import (
 // A send is an entry of the scheduling queue (QNIX-40): a message, PUT, GET or name look-up of a
 // process.
 //
-//	          name unknown          not the first to its destination, or not judged yet (departing.go)
+//	          name unknown          not the first to its destination, or not judged (departing.go)
 //	idle ──┬─► unresolved ──┬──────► queued ──┐
 //	       └────────────────┴─────────────────┴─► ready ◄─────────────────────────┐
 //	                                                │ turns, one packet each       │

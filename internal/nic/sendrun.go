@@ -16,11 +16,12 @@ import (
 // older messages. While it waits, it is the first of its line, so no other message of its process
 // overtakes it.
 //
-//	command ─► lengths checked, and kept ─► turn: a segment ─► turn: a segment, or a long message's copy
-//	           │                                 │                     ─► … ─► all have left
-//	           │                                 └ no credit after a short wait (runcredit.go): it ends with
-//	           └─ a process of this NIC: into its     those that have left, and its process sends the next
-//	              ring, as many as fit                by itself, which waits as it must
+//	command ─► lengths checked, and kept ─► turn: a segment ─► turn: a segment, or a long
+//	           │                                 │             message's copy ─► … ─► all left
+//	           │                                 └ no credit after a short wait (runcredit.go): it
+//	           └─ a process of this NIC: into its     ends with those that have left, and its
+//	              ring, as many as fit                process sends the next by itself, which
+//	                                                  waits as it must
 type sendRun struct {
 	lengths wire.Lengths // as loaded when the command was checked
 	data    []byte       // the messages, which the process can still write

@@ -14,9 +14,9 @@ import (
 // one core. So a waiter that always gets its core back from another thread moves to another
 // core:
 //
-//	several yields that another thread takes up ─► is another core idle? ─► move there ─► stay for a while
-//	        ▲                                           │ no
-//	        └────── no thread does ◄── the other moved  └─► stay, and ask again after a while
+//	a few yields that another thread takes up ─► another core idle? ─► move there ─► stay a while
+//	        ▲                                         │ no
+//	        └──── no thread does ◄── the other moved  └─► stay, and ask again after a while
 //
 // Both are in the same position, and if both moved they would meet again. So the number of
 // yields is drawn each time, and the process left alone notices that at its next yield. If all

@@ -11,12 +11,12 @@ import (
 // process has anything to do. The process says where it waits, and the loop knows whether it has
 // told the process something:
 //
-//	the one process that is listened to     the loop, after a poll that found nothing      after one with work
-//	───────────────────────────────────     ──────────────────────────────────────────     ───────────────────
-//	waits at this processor                 looks on for lookFor, then lets it run         as after nothing
-//	                                        once; at once if it was told something
-//	waits at another, and others run here   moves to it; else as below                     lets others run
-//	does not wait; or there are several     lets others run after every second look        lets others run
+//	the one process that is listened to  the loop after an empty poll             after work
+//	───────────────────────────────────  ───────────────────────────────────────  ───────────────
+//	waits at this processor              looks on for lookFor, then lets it run   as after an
+//	                                     once; at once if it was told something   empty poll
+//	waits at another, others run here    moves to it; else as below               lets others run
+//	does not wait; or there are several  lets others run after every second look  lets others run
 //
 // The first line is for two threads alone on a core: if two daemons on one core both look on, a
 // round trip takes half as long again. A turn of a process that finds nothing is short. So after

@@ -15,8 +15,9 @@ import (
 // another thread has been woken for them. That takes longer than the network, and the thread
 // itself waits for a core if other pollers have them all.
 //
-//	a caller enters while a waiter polls ──► in the next turns with the duty, a waiter first shares
-//	                                         its processor, until no caller has entered in as many turns
+//	a caller enters while a waiter polls ─► in the next turns with the duty, a waiter first shares
+//	                                        its processor, until no caller has entered in as many
+//	                                        turns
 //
 // A waiter that is alone does not share: sharing makes the runtime wake another thread each
 // time, to find nothing. If company is frequent the poller also sleeps by the runtime (sleeper),

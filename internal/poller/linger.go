@@ -11,7 +11,7 @@ import (
 // duty to poll nor give it back (USNIC-28, USNIC-38).
 //
 //	Enter ─► Settle ─► Linger ─► a frame: the caller takes it ─► Leave
-//	           │          └────► none came soon, or another caller wants the engine ─► Leave, and Wait
+//	           │          └────► none soon, or another caller wants the engine ─► Leave, and Wait
 //	           └───────────────► another goroutine polls ─► Leave, and Wait
 
 // lingers is the number of looks at the link with which Linger begins, some 2 µs: an answer of

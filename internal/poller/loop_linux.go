@@ -20,10 +20,10 @@ import (
 //
 //	        work, or idle for a moment          idle, and no process is listened to
 //	poll ◄──────────────────────────── poll ──────────────────────────────► parked in epoll until
-//	  │                                                        · a frame          (the link, by level)
-//	  └── every so many turns: which processes have rung?      · a process rings  (its eventfd, by edge)
-//	                                                           · Do               (an eventfd, by edge)
-//	                                                           · the next deadline
+//	  │                                                  · a frame          (the link, by level)
+//	  └── every few turns: which processes have rung?    · a process rings  (its eventfd, by edge)
+//	                                                     · Do               (an eventfd, by edge)
+//	                                                     · the next deadline
 //
 // A process's eventfd is watched edge-triggered and never read: its other end could make a read
 // block (decision 11).

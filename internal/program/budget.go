@@ -13,7 +13,8 @@ import (
 //
 //	a poll that has done nothing else   the credit is ProgramPoll
 //	one that has                        it grows by ProgramShare for each thing, up to ProgramPoll
-//	a message                           costs its instructions and ProgramDispatch; Run stops when no credit is left
+//	a message                           costs its instructions and ProgramDispatch; Run stops when
+//	                                    no credit is left
 //
 // An activation is not interrupted, so the credit may fall below zero by one activation. Later
 // messages then wait until it has been earned. The instructions of a filter are charged too: a

@@ -44,7 +44,8 @@ func (t *Table) mayGuard(s *Spec, old *loaded) error {
 	}
 	if !s.Outgoing && s.Module.Delays() {
 		return fmt.Errorf(
-			"%w: it delays messages (PASS AFTER), and is to guard messages to %v; expected a guard of outgoing messages",
+			"%w: it delays messages (PASS AFTER), and is to guard messages to %v; "+
+				"expected a guard of outgoing messages",
 			ErrDelays, s.Guards)
 	}
 	return t.unguarded(s, old)

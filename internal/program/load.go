@@ -17,10 +17,10 @@ import (
 // A program is put in place in two steps, so that it can be put in place on many NICs, or on none
 // (PANIC-2):
 //
-//	Prepare ─► prepared: verified, and in memory ── Commit ─► live; what it replaces is kept ── Settle ─► that is gone
-//	               │ Undo, PrepareWithin                           │ Undo: as before               ▲ PrepareWithin
-//	               ▼                                               ▼                               │
-//	             gone                                            gone ◄────────────────────────────┘
+//	Prepare ─► prepared: verified, in memory ── Commit ──► live; the replaced one is kept
+//	               │ Undo, PrepareWithin                   │ Undo          │ Settle, PrepareWithin
+//	               ▼                                       ▼               ▼
+//	             gone                                    gone: as before  the replaced one is gone
 //
 // Commit never fails for lack of a resource, so a fabric that has prepared can commit. The
 // engine's caller can call it only between two activations, so a program replaces another between

@@ -2,9 +2,10 @@
 // (internal/nic) around the virtual machine of pdl/vm. It keeps messages until they are handled,
 // gives programs their share of the engine's time, and carries the messages that they send.
 //
-//	process: Command ──┐                                   ┌─► queue, again: to a program of this NIC
-//	network: Record ───┼─► queue ─► Run: budget ─► activation ─► window of the peer ─► Program records ─► its queue
-//	program: SEND ─────┘                                   └─► datagram, if the program there is resident
+//	process: Command ─┐                                      ┌─► to this NIC: queue, again
+//	network: Record ──┼─► queue ─► Run: budget ─► activation ┼─► to a peer: its window ─►
+//	                  │                                      │   Program records ─► its queue
+//	program: SEND ────┘                                      └─► to a resident program: datagram
 //
 // A message is handled once. Then a Handled returns its room to its sender's NIC, with the
 // outcome if the sender wants it. So the memory that a NIC keeps for others is bounded, and a

@@ -66,6 +66,7 @@ func (t *Table) MayUnload(id vm.ID, by Owner, any bool) error {
 
 func notTheirs(process vni.Name, user string) error {
 	return fmt.Errorf(
-		"guard of %v: %w, %q; expected a request of that user, of root or the daemon's user, or by a NIC with the role admin",
+		"guard of %v: %w, %q; expected a request of that user, of root or the daemon's user, "+
+			"or by a NIC with the role admin",
 		process, ErrNotTheirs, user)
 }

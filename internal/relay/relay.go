@@ -4,10 +4,10 @@
 // not involved, so a stopped process delays nothing.
 //
 //	source             first half's NIC                its first half …
-//	  │── Relay ──────────►│── Relay ─────────────────────►│   list of NICs, receivers and message numbers; the message
-//	  │── Relay ──────► second half's NIC …                │
-//	  │                    │◄───────────────────── Relayed ─│   all below have it, but for these
-//	  │◄────────── Relayed ─│
+//	  │── Relay ──────────►│── Relay ─────────────────────►│   list of NICs, receivers and
+//	  │── Relay ──────► second half's NIC …                │   message numbers; the message
+//	  │                    │◄──────────────────── Relayed ─│   all below have it, but for these
+//	  │◄───────── Relayed ─│
 //
 // The list is halved at every step, so the source sends the message log2 of the NICs times, and
 // no path is longer. Each hop uses rel, so nothing is lost on it while both NICs live. A failure

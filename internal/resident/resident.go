@@ -2,7 +2,8 @@
 // compiler (pdl/ebpf), the NIC's programs (internal/program), and the driver, which can show its
 // frames to other programs first (internal/link/xdp).
 //
-//	Prepare: compiled, and loaded into the kernel ──► program.Table: Commit ──► Enter: it gets its datagrams
+//	Prepare: compiled, and loaded into the kernel ──► program.Table: Commit ──► Enter:
+//	                                                                         it gets its datagrams
 //	sessions of the NIC ── Session, EndSession ─────► their datagrams are answered in the driver
 //	displayed values ── a ring ── a goroutine ──────► program.Table: the log of the program
 //	flags that are set ── a ring ── a goroutine ────► program.Table: the processes that sleep
@@ -78,7 +79,8 @@ func New(cfg Config) *Programs {
 }
 
 // ErrSealed is the reason why no program can reside in the driver of a sealed link.
-var ErrSealed = errors.New("the link is sealed, and the keys of its frames never enter eBPF maps; plain_resident = true under [programs], " +
+var ErrSealed = errors.New("the link is sealed, and the keys of its frames never enter eBPF maps; " +
+	"plain_resident = true under [programs], " +
 	"or Config.PlainResident, on both NICs lets datagrams of programs go unsealed")
 
 // Sealed stands in for Prepare on a sealed link: it refuses each program with ErrSealed.

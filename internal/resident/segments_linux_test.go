@@ -14,7 +14,8 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// driverMaps counts the maps of the driver that this process has mapped, and those that it has open.
+// driverMaps counts the maps of the driver that this process has mapped, and those that it has
+// open.
 func driverMaps(t *testing.T) (mapped, open int) {
 	t.Helper()
 	all, err := os.ReadFile("/proc/self/maps")
@@ -58,8 +59,8 @@ func TestASegmentThatIsClosedLeavesNothing(t *testing.T) {
 	}
 }
 
-// A segment that a program cannot be compiled with is refused. It leaves nothing, and other segments
-// and programs still enter the driver.
+// A segment that a program cannot be compiled with is refused. It leaves nothing, and other
+// segments and programs still enter the driver.
 func TestASegmentThatIsRefusedLeavesTheOthersAlone(t *testing.T) {
 	n := newNIC(t)
 	n.load(takeSource, false)

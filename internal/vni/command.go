@@ -53,13 +53,15 @@ const (
 // Group operations have a send context (QNIX-9, QNIX-10). Group is the number by which the NIC
 // knows the membership; the completion of the join returns it.
 //
-//	JoinGroup   Receiver is the group's key (GroupKey). The memory has RosterBytes for each member,
-//	            which the NIC fills in by rank. Group and Size select one of three joins:
+//	JoinGroup   Receiver is the group's key (GroupKey). The memory has RosterBytes for each
+//	            member, which the NIC fills in by rank. Group and Size select one of three joins:
 //	              Group 0, Size n   a group of n, by a name that its members know
 //	              Group g, Size 0   the group after g: its members are the remaining ones of g
-//	              Group g, Size n   a part of g: n members of g. If a member of g goes before the join
-//	                                completes, the join fails with StatusGroupBroken and its address
-//	            Completion: Gen is the number, Tag is rank<<32 | size, NIC is the most bytes of one Reduce
+//	              Group g, Size n   a part of g: n members of g. If a member of g goes before the
+//	                                join completes, the join fails with StatusGroupBroken and
+//	                                its address
+//	            Completion: Gen is the number, Tag is rank<<32 | size, NIC is the most bytes of
+//	            one Reduce
 //	Barrier     Size is the number of members
 //	Broadcast   Tag is the rank of the root, whose bytes are copied to the others
 //	Reduce      Tag is the rank of the root, or AllRanks, and operator<<32

@@ -9,15 +9,16 @@ import (
 
 // A group's key is a Name. The members know the application, or derive it:
 //
-//	joined by name   application: the name that the members gave   index: the epoch, below 1<<31
-//	part of a group  application: the leader and part of a count    index: 1<<31 | rest of the count | epoch
+//	                 application                     index
+//	joined by name   the name that the members gave  the epoch, below 1<<31
+//	part of a group  the leader, part of a count     1<<31 | rest of the count | epoch
 //
 // The leader of a part is its member with the lowest name. It counts its splits, and no other
 // process has its address, so no two parts have the same key. The top bit distinguishes them from
 // groups that were joined by name.
 //
-//	application: 24 characters for 15 bytes  NIC 8, generation 4, slot-1 12 bits, count bits 29..18
-//	index: bit 31 is 1                       count bits 17..0, epoch 13 bits
+//	application: 24 characters, 15 bytes  NIC 8, generation 4, slot-1 12 bits, count bits 29..18
+//	index: bit 31 is 1                    count bits 17..0, epoch 13 bits
 
 const (
 	partKey    = 1 << 31

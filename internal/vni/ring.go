@@ -16,8 +16,8 @@ import (
 //
 //	process                                       NIC
 //	Next: reads what lies before produced  ◄───── Place, Advance: records; PublishTo: produced
-//	      a quarter read: publishes consumed ───► look: only when the room that it knows of is spent
-//	Stalls changed? posts a Refill         ◄───── Stall: counts it, then reads consumed a last time
+//	      a quarter read: publishes consumed ───► look: only when the known room is spent
+//	Stalls changed? posts a Refill         ◄───── Stall: counts it, reads consumed a last time
 //
 // Both words count bytes, and continue from ring to ring of a context. produced and stalls are in
 // ro, so the process may trust them. consumed belongs to the process: the NIC loads it once, and a

@@ -9,8 +9,8 @@ import "sync/atomic"
 // unread, later calls are refused, so the order is always that of the calls.
 //
 //	process                         NIC
-//	Post    ──────────────────────► the message leaves in one step, if the link is memory; false: Send
-//	Meet    ──────────────────────► the message that arrives now, from the link to the caller; nil: Receive
+//	Post    ──────────────────────► it leaves in one step, if the link is memory; false: Send
+//	Meet    ──────────────────────► the message arriving now, from link to caller; nil: Receive
 //
 //	Send    ──────────────────────► room in a segment, in the link's own frame, or in a kept copy;
 //	copy the payload there          nil: by the queue

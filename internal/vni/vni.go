@@ -2,7 +2,7 @@
 // interface of QNIX, in two areas. Both halves work on plain bytes, which the caller provides
 // (heap, memfd).
 //
-//	rw: both write                                  ro: only the NIC writes; the process maps it read-only
+//	rw: both write                                  ro: only the NIC writes; mapped read-only
 //	┌──────────────────────────┐ colour             ┌──────────────────────────┐ 0
 //	│ command queue       N×16 │                    │ memory info, identity    │
 //	├──────────────────────────┤                    ├──────────────────────────┤ 1024 + colour
@@ -16,20 +16,20 @@
 //	├──────────────────────────┤ page + colour      ├──────────────────────────┤
 //	│ status, sleeping, waiting│                    │ completions, rcv.  M×128 │
 //	├──────────────────────────┤                    └──────────────────────────┘
-//	│ doorbells, send      M×4 │
-//	│ doorbells, receive   M×4 │   The order is that of QNIX-5 and QNIX-26…31. What QNIX keeps in the page of host
-//	└──────────────────────────┘   memory and only the NIC writes (head, memory info) is in ro instead.
+//	│ doorbells, send      M×4 │   The order is that of QNIX-5 and QNIX-26…31. What QNIX keeps
+//	│ doorbells, receive   M×4 │   in the page of host memory and only the NIC writes (head,
+//	└──────────────────────────┘   memory info) is in ro instead.
 //
 // One operation takes these steps:
 //
-//	process                                                    NIC
+//	process                                          NIC
 //	TakeSend: doorbell Free ─► Used (QNIX-30)
 //	SetSend, Inline …: the context, by plain writes
-//	Post: command word 0 ─► code, atomically  ───────────────► Next: reads it, zeroes it (QNIX-37)
-//	Listening? if not, kick                                    Send: loads the context once, checks its copy
-//	                                                            …
-//	Doorbell? Done: Completion  ◄────────────────────────────── Complete: completion, doorbell Used ─► Done
-//	Release: Done ─► Free                                      Sleeping? if so, wake
+//	Post: command word 0 ─► code, atomically  ─────► Next: reads it, zeroes it (QNIX-37)
+//	Listening? if not, kick                          Send: loads the context once, checks its copy
+//	                                                  …
+//	Doorbell? Done: Completion  ◄──────────────────── Complete: completion, doorbell Used ─► Done
+//	Release: Done ─► Free                            Sleeping? if so, wake
 //
 // # Two words must not miss each other
 //
@@ -43,9 +43,9 @@
 //	p1  command word := code                        n1  listening := 0
 //	p2  read listening                              n2  read the command word at the head
 //
-//	p1 before n2 in the one order of all atomics    n2 sees the command, listening := 1, stays active
+//	p1 before n2 in the one order of all atomics    n2 sees the command; listening := 1, active
 //	n2 before p1: then n1 n2 p1 p2                  p2 reads 0, the process kicks, the NIC listens
-//	p1 before n2 and n1 before p2                   both: a harmless extra kick, at one system call
+//	p1 before n2 and n1 before p2                   both: a harmless extra kick, one system call
 //
 // n2 reads only the entry at the head. That is enough: entries are posted in order and read in
 // order, so if the head's entry is empty at n2, every later post comes after n2. And between n2's
