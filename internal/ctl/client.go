@@ -101,7 +101,8 @@ func dialAt(ctx context.Context, socket string) (*Conn, error) {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return nil, fmt.Errorf("%w listens at %s; `weft nic --socket %s` starts one", ErrNoDaemon, socket, socket)
 	case errors.Is(err, os.ErrPermission):
-		return nil, fmt.Errorf("dial %s: %w: a daemon serves its own user and root; `allow_uids` or `allow_gids` in its configuration let others attach",
+		return nil, fmt.Errorf("dial %s: %w: a daemon serves its own user and root; `allow_uids` or `allow_gids` in "+
+			"its configuration let others attach",
 			socket, syscall.EACCES)
 	case err != nil:
 		return nil, fmt.Errorf("dial %s: %w", socket, err)

@@ -4,26 +4,27 @@
 // decoded: a field that the other side does not know is an error. Descriptors travel with them
 // (SCM_RIGHTS).
 //
-//	process or tool                                      daemon
-//	  {"version":1,"op":"attach","attach":{…}}  ───────►
-//	                                            ◄───────  {"attached":{…}}     + rw, ro, kick, wake
-//	  {"version":1,"op":"alloc","alloc":{…}}    ───────►
-//	                                            ◄───────  {"region":{…}}       + memory
+//	process or tool                                    daemon
+//	  {"version":1,"op":"attach","attach":{…}}  ──────►
+//	                                            ◄────── {"attached":{…}}     + rw, ro, kick, wake
+//	  {"version":1,"op":"alloc","alloc":{…}}    ──────►
+//	                                            ◄────── {"region":{…}}       + memory
 //	  {"version":1,"op":"register","register":{…}} + memory ►
-//	                                            ◄───────  {"region":{…}}
-//	  {"version":1,"op":"share","segment":{…}}  ───────►
-//	                                            ◄───────  {"segment":{…}}      + memory
+//	                                            ◄────── {"region":{…}}
+//	  {"version":1,"op":"share","segment":{…}}  ──────►
+//	                                            ◄────── {"segment":{…}}      + memory
 //	  {"version":1,"op":"segment","segment_tool":{"do":"read",…}} ─►
-//	                                            ◄───────  {"segment_tool":{"info":{…},"data":"…"}}
-//	  {"version":1,"op":"leave"}                ───────►
-//	                                            ◄───────  {}
-//	  {"version":1,"op":"stat"}                 ───────►
-//	                                            ◄───────  {"info":{…}}         + counters, read-only
-//	  {"version":1,"op":"nodes","from":0}       ───────►
-//	                                            ◄───────  {"nodes":[…],"next":512}
+//	                                            ◄────── {"segment_tool":{"info":{…},"data":"…"}}
+//	  {"version":1,"op":"leave"}                ──────►
+//	                                            ◄────── {}
+//	  {"version":1,"op":"stat"}                 ──────►
+//	                                            ◄────── {"info":{…}}         + counters, read-only
+//	  {"version":1,"op":"nodes","from":0}       ──────►
+//	                                            ◄────── {"nodes":[…],"next":512}
 //	  {"version":1,"op":"job","job":{"what":"reserve","reserve":{…}}} ─►
-//	                                            ◄───────  {"job":{"ready":true,"pid":7}} or {"job":{"refusals":[…]}}
-//	  …                                         ◄───────  {"error":{"code":"name-taken","text":"…"}}
+//	                                            ◄────── {"job":{"ready":true,"pid":7}} or
+//	                                                    {"job":{"refusals":[…]}}
+//	  …                                         ◄────── {"error":{"code":"name-taken","text":"…"}}
 //
 // A tool that asks about another NIC names it in "nic". The daemon then sends the request,
 // without that field, as a message to the NIC's control process (slot 0), and returns its answer.
@@ -35,8 +36,10 @@
 //
 //	rw    memory that the process and the NIC write (internal/vni)
 //	ro    memory that only the NIC writes; the descriptor cannot be mapped for writing
-//	kick  eventfd: the process adds one if the NIC does not listen to its queue; the NIC never reads it
-//	wake  socket: a packet of one byte comes when something happened to a process that said that it sleeps
+//	kick  eventfd: the process adds one if the NIC does not listen to its queue; the NIC never
+//	      reads it
+//	wake  socket: a packet of one byte comes when something happened to a process that said
+//	      that it sleeps
 package ctl
 
 import (
@@ -215,7 +218,8 @@ func (r *Request) check() error {
 	case r.Link != "" && !IsLinkName(r.Link):
 		return fmt.Errorf("%w: link %.80q; expected the name of one", ErrBadRequest, r.Link)
 	case r.NIC != 0 && !r.Remote():
-		return fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, processes, memory, program, or job",
+		return fmt.Errorf("%w: %q of another NIC; "+
+			"expected stat, nodes, names, groups, processes, memory, program, or job",
 			ErrBadRequest, r.Op)
 	}
 	switch r.Op {

@@ -15,15 +15,15 @@ import (
 // KeeperFD is the descriptor by which a keeper reaches its daemon: a socket of packets, one JSON
 // object in each, strictly decoded. If the connection ends, the other side has ended.
 //
-//	daemon                                             keeper
-//	  {"await":{"name":NAME,"socket":PATH,…}}     ────►  only to a keeper that starts before its reservation
-//	  {"begin":{"reserve":{…},"socket":PATH,…}}   ────►
-//	                                              ◄───  {"ready":true} or {"refusals":[…]}
-//	                                              ◄───  {"started":[PID,…]}     the launcher's start has come
-//	  {"report":true}                             ────►
-//	                                              ◄───  {"ranks":[…]}, …, {"ranks":[…],"report":true}
-//	  {"kill":{"grace_ns":1000000000}}            ────►  the keeper ends its ranks, and then itself
-//	  {"stops":true}                              ────►  the daemon ends in order, and so does the keeper
+//	daemon                                          keeper
+//	  {"await":{"name":NAME,"socket":PATH,…}}     ──► if the keeper starts before its reservation
+//	  {"begin":{"reserve":{…},"socket":PATH,…}}   ──►
+//	                                              ◄─ {"ready":true} or {"refusals":[…]}
+//	                                              ◄─ {"started":[PID,…]}  at the launcher's start
+//	  {"report":true}                             ──►
+//	                                              ◄─ {"ranks":[…]}, …, {"ranks":[…],"report":true}
+//	  {"kill":{"grace_ns":1000000000}}            ──► the keeper ends its ranks, and then itself
+//	  {"stops":true}                              ──► daemon and keeper end in order
 const KeeperFD = 3
 
 // ToKeeper is a packet of a daemon to its keeper. One of the fields is set.
@@ -193,7 +193,8 @@ func (m *ToKeeper) check(past, soon bool) error {
 	case m.Await != nil && m.Begin == nil && !soon:
 		return nil
 	case past == (m.Begin != nil) || m.Await != nil:
-		return fmt.Errorf("%w: the first packet to a keeper has \"begin\", and no other, but for an \"await\" before it",
+		return fmt.Errorf("%w: the first packet to a keeper has \"begin\", and no other, "+
+			"but for an \"await\" before it",
 			ErrBadRequest)
 	case m.Begin != nil && m.Begin.Reserve == nil:
 		return fmt.Errorf("%w: \"begin\" without \"reserve\"", ErrBadRequest)

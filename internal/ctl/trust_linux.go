@@ -59,14 +59,16 @@ func checkOwner(dir, of string) (fs.FileInfo, error) {
 		return nil, fmt.Errorf("directory of the %s: %w", of, err)
 	}
 	if uid := owner(st); uid != os.Getuid() && uid != 0 {
-		return nil, fmt.Errorf("%w: directory %s is user %d's, who could put another %s there; expected one of user %d or root",
+		return nil, fmt.Errorf("%w: directory %s is user %d's, who could put another %s there; "+
+			"expected one of user %d or root",
 			ErrNotTrusted, dir, uid, of, os.Getuid())
 	}
 	return st, nil
 }
 
 func othersMayPut(dir string, st fs.FileInfo, what string) error {
-	return fmt.Errorf("%w: directory %s has mode %#o, so that other users could put another %s there; `chmod go-w %s` mends it",
+	return fmt.Errorf("%w: directory %s has mode %#o, so that other users could put another %s there; "+
+		"`chmod go-w %s` mends it",
 		ErrNotTrusted, dir, st.Mode().Perm(), what, dir)
 }
 
@@ -147,7 +149,8 @@ func belongs(socket string, uid int) error {
 }
 
 func othersCould(dir string) error {
-	return fmt.Errorf("other users could have put it into directory %s; expected a place that only its owner writes, such as /run/weft", dir)
+	return fmt.Errorf("other users could have put it into directory %s; expected a place that only its owner writes, "+
+		"such as /run/weft", dir)
 }
 
 func owner(st fs.FileInfo) int { return int(st.Sys().(*syscall.Stat_t).Uid) }

@@ -14,7 +14,8 @@ import (
 // allowance:
 //
 //	connections without a process   at most StrangersPerProcess
-//	requests                        RequestsAtATime; RequestBurst in a row, RequestsPerSecond on average
+//	requests                        RequestsAtATime; RequestBurst in a row, and on average
+//	                                RequestsPerSecond
 //	each time it is thrown out      as much as ThrownOutCost requests, before it may attach again
 //
 // Requests beyond the allowance wait. The requests of other callers do not.

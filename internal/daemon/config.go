@@ -110,8 +110,13 @@ type Config struct {
 }
 
 // Keys lists the keys of the configuration file.
-const Keys = "id, socket, state_dir, link, prefer, listen, mtu, gso, registry, torus, position, static, unreachable_after, max_processes, staging_bytes, " +
-	"region_bytes, allow_uids, allow_gids, program_uids, slots, key_files, certificate, authorities, revocations, plain, log, capture, capture_limit, capture_snap, capture_secrets, [[node]] with id, key, name, address and position, [vni] with commands, contexts, descriptors, pool_pages, max_ of each and prepared, [links.NAME] with link, prefer, listen, mtu, id, certificate, capture, registry, [[links.NAME.node]] and [links.NAME.gossip], " +
+const Keys = "id, socket, state_dir, link, prefer, listen, mtu, gso, registry, torus, position, static, " +
+	"unreachable_after, max_processes, staging_bytes, region_bytes, allow_uids, allow_gids, program_uids, slots, " +
+	"key_files, certificate, authorities, revocations, plain, log, capture, capture_limit, capture_snap, " +
+	"capture_secrets, [[node]] with id, key, name, address and position, " +
+	"[vni] with commands, contexts, descriptors, pool_pages, max_ of each and prepared, " +
+	"[links.NAME] with link, prefer, listen, mtu, id, certificate, capture, registry, " +
+	"[[links.NAME.node]] and [links.NAME.gossip], " +
 	"[programs] with plain_resident, [grants], or [gossip] with listen, seeds and failure_timeout"
 
 // Duration is a length of time, written as a string in TOML: "2s", "500ms".
@@ -262,7 +267,8 @@ func (c Config) check() (s settings, err error) {
 	}
 	if ctl.Private(s.socket) && len(c.AllowUIDs)+len(c.AllowGIDs) > 0 {
 		wrong("allow_uids",
-			"others cannot enter the directory of the socket %s, which is one user's own; expected `socket` with a place that they can reach",
+			"others cannot enter the directory of the socket %s, which is one user's own; "+
+				"expected `socket` with a place that they can reach",
 			s.socket)
 	}
 	if c.RegionBytes == 0 {

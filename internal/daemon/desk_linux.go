@@ -13,7 +13,7 @@ import (
 // answers, delays only itself:
 //
 //	at most controlServersPerPeer servers answer one NIC
-//	at most limits.ControlWaiting requests of one NIC wait, and limits.ControlWaitingAll of all NICs
+//	at most limits.ControlWaiting requests of one NIC wait, limits.ControlWaitingAll of all NICs
 //	a request that has waited for askWithin is dropped: its asker has given up
 type desk struct {
 	mu      sync.Mutex

@@ -52,7 +52,8 @@ func (h *door) provideFiles() error {
 	}
 	if limit < needed {
 		enough := max(0, limit-filesNeeded(0, prepared)) / filesPerProcess
-		d.log.Warn("too few file descriptors for max_processes; raise the hard limit (ulimit -Hn, or LimitNOFILE of systemd)",
+		d.log.Warn("too few file descriptors for max_processes; raise the hard limit (ulimit -Hn, "+
+			"or LimitNOFILE of systemd)",
 			"limit", limit, "needed", needed, "max_processes", p, "enough_for", enough)
 	}
 	return nil
@@ -64,6 +65,7 @@ func explainFiles(err error) error {
 	if !errors.Is(err, unix.EMFILE) || unix.Getrlimit(unix.RLIMIT_NOFILE, &r) != nil {
 		return err
 	}
-	return fmt.Errorf("%w: the daemon may have %d file descriptors; raise its limit (ulimit -n, or LimitNOFILE of systemd)",
+	return fmt.Errorf("%w: the daemon may have %d file descriptors; raise its limit (ulimit -n, "+
+		"or LimitNOFILE of systemd)",
 		err, r.Cur)
 }

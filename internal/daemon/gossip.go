@@ -45,7 +45,8 @@ func (c Config) gossip(ip netip.Addr) (*gossip.Config, error) {
 	}
 	if c.Gossip.KeyFile != "" {
 		wrong("key_file",
-			errors.New("the gossip has no key of its own any more: its key is made from the fabric key; remove key_file, "+
+			errors.New("the gossip has no key of its own any more: its key is made from the fabric key; "+
+				"remove key_file, "+
 				"run weft fabric show on one host, and give what it prints to weft fabric join on each of the others"))
 	}
 	if g.FailureTimeout, err = c.detection(); err != nil {
@@ -75,7 +76,8 @@ func (c Config) detection() (time.Duration, error) {
 	}
 	d := whole - asking - limits.ProbeEvery
 	if d < gossip.LeastFailureTimeout || whole > time.Hour {
-		return 0, fmt.Errorf("%v; expected %v or more, so that a silent NIC can be asked for unreachable_after (%v), and at most 1h",
+		return 0, fmt.Errorf("%v; expected %v or more, so that a silent NIC can be asked for unreachable_after (%v), "+
+			"and at most 1h",
 			whole, whole-d+gossip.LeastFailureTimeout, asking)
 	}
 	return d, nil

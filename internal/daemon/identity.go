@@ -14,7 +14,8 @@ import (
 
 // state is what a daemon keeps from one life to the next, in its own directory:
 //
-//	lock         held while the daemon lives: two concurrent lives of one NIC would deny each other
+//	lock         held while the daemon lives: two concurrent lives of one NIC would deny each
+//	             other
 //	nic.key      its static key (package fabric), made at the first start; mode 0600
 //	fabric.key   the fabric key of root's daemon, unless the configuration names others
 //	revocations  the newest revocation lists, unless the configuration names another file

@@ -54,7 +54,8 @@ func (d *Daemon) inform(ctx context.Context, a deploy.Asker, r *ctl.Request) (*c
 		page, next := ctl.Page(d.processes(), r.From)
 		return &ctl.Reply{Processes: page, Next: next}, nil
 	}
-	return nil, fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, processes, memory, program, or job",
+	return nil, fmt.Errorf("%w: %q of another NIC; "+
+		"expected stat, nodes, names, groups, processes, memory, program, or job",
 		ctl.ErrBadRequest, r.Op)
 }
 
@@ -235,7 +236,8 @@ func (d *Daemon) check(begin bool) (l []ctl.Check) {
 }
 
 // keyCure tells the user how to compare the fabric keys of two hosts.
-const keyCure = "compare what `weft fabric show --fingerprint` prints on both hosts; `weft fabric join` gives a host the key"
+const keyCure = "compare what `weft fabric show --fingerprint` prints on both hosts; " +
+	"`weft fabric join` gives a host the key"
 
 // checkGossip lists the seeds that have not let this NIC join, and reports whether other NICs
 // have another key. A NIC that finds no other NIC by gossip knows no node to check.
@@ -245,7 +247,8 @@ func (d *Daemon) checkGossip() (l []ctl.Check) {
 	}
 	for _, s := range d.gossip.Silent() {
 		l = append(l, ctl.Check{Address: s.Seed.String(),
-			Text: fmt.Sprintf("the seed has not let this NIC join the gossip: %s; if it runs, its fabric key may differ: %s",
+			Text: fmt.Sprintf("the seed has not let this NIC join the gossip: %s; if it runs, "+
+				"its fabric key may differ: %s",
 				s.Why, keyCure)})
 	}
 	if n := d.gossip.Unopened(); n > 0 && len(l) == 0 { // one cause, one line

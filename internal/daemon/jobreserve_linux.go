@@ -55,7 +55,8 @@ func (j *jobs) enter(a deploy.Asker) (leave func(), no *ctl.Refusal) {
 		return nil, busy(fmt.Sprintf("the daemon works on as many reservations as it can, %d of NIC %v", n, a.NIC))
 	case a.NIC == 0 && bounded(a.UID) && n >= limits.ReservesOfUser:
 		<-j.reserving
-		return nil, busy(fmt.Sprintf("the daemon works on %d reservations of user %s; it leaves the others to other users",
+		return nil, busy(fmt.Sprintf("the daemon works on %d reservations of user %s; "+
+			"it leaves the others to other users",
 			n, a.User))
 	}
 	j.reservers[of]++

@@ -16,7 +16,8 @@ import (
 //	            local user                               user of another NIC
 //	reserve     for itself                               the NIC's role run covers the user
 //	list        every user that may connect              role observe, or run for the user
-//	kill        the job's user, the daemon's, root       role run for the user, for its own job; role admin
+//	kill        the job's user, the daemon's, root       role run for the user, for its own job;
+//	                                                     role admin
 //
 // A daemon that is not root starts ranks as its own user only.
 

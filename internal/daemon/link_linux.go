@@ -71,7 +71,7 @@ func (d *Daemon) openLink() (carried, error) {
 //	udp          works everywhere
 //	xdp          AF_XDP, native
 //	xdp-generic  the same by the kernel's emulation, for interfaces whose driver has no XDP
-//	auto         prefer = "bandwidth": UDP, since XDP costs many interfaces their segmentation offload
+//	auto         prefer = "bandwidth": UDP, since XDP costs many interfaces segmentation offload
 //	             prefer = "latency": AF_XDP where possible, else UDP; if listen is every address,
 //	             AF_XDP at the host's only one
 func (d *Daemon) openKind() (carried, error) {
@@ -86,7 +86,8 @@ func (d *Daemon) openKind() (carried, error) {
 	case c.Prefer != preferLatency:
 		u, err := d.openUDP()
 		return named("udp", u, err,
-			"auto: UDP rather than AF_XDP, which costs the bandwidth of segmentation offload; prefer = \"latency\" would try it")
+			"auto: UDP rather than AF_XDP, which costs the bandwidth of segmentation offload; "+
+				"prefer = \"latency\" would try it")
 	}
 	x, choice, err := d.openLatency()
 	if err == nil {

@@ -155,7 +155,8 @@ func (c Config) checkNamed(wrong func(key, format string, args ...any)) {
 		}
 		if !ctl.IsLinkName(name) {
 			wrong(key,
-				"%q; expected a name without spaces, such as fast0: 1 to %d letters, digits, and . _ - behind the first",
+				"%q; expected a name without spaces, such as fast0: 1 to %d letters, digits, "+
+					"and . _ - behind the first",
 				name, ctl.MaxLinkName)
 		}
 		if l := c.Named[name]; name != c.called {

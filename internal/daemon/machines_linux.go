@@ -252,7 +252,8 @@ func (d *Daemon) resolve(m ctl.Machine) (ctl.Machine, error) {
 	}
 	if len(unknown) > 0 {
 		unknown = unknown[:min(len(unknown), mostUnknown)]
-		return m, fmt.Errorf("%w: machine %s: this NIC knows no host %s; it knows %s; expected names that `weft nodes` shows, or the ids of NICs",
+		return m, fmt.Errorf("%w: machine %s: this NIC knows no host %s; it knows %s; "+
+			"expected names that `weft nodes` shows, or the ids of NICs",
 			ctl.ErrNoNIC, m.Name, strings.Join(unknown, ", "), ctl.KnownHosts(own, known))
 	}
 	return m, nil

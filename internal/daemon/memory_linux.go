@@ -87,7 +87,8 @@ func (m *memory) mayHave(uid int) error {
 	if m.unsealed == nil || uid == os.Geteuid() || uid == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: shared memory for user %d: %w; without memfd_create, only processes of the daemon's user, %d, may attach",
+	return fmt.Errorf("%w: shared memory for user %d: %w; "+
+		"without memfd_create, only processes of the daemon's user, %d, may attach",
 		ctl.ErrRefused, uid, m.unsealed, os.Geteuid())
 }
 

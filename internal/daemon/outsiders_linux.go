@@ -43,7 +43,8 @@ func outsideText(why error) string {
 // outsideCure returns the cure as text.
 func outsideCure(why error) string {
 	if errors.Is(why, rel.ErrFabric) {
-		return "compare what weft fabric show --fingerprint prints on both hosts; weft fabric join takes over the key of the other host"
+		return "compare what weft fabric show --fingerprint prints on both hosts; " +
+			"weft fabric join takes over the key of the other host"
 	}
 	return "the same value of plain in the configurations of both"
 }

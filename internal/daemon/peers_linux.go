@@ -186,7 +186,8 @@ func (l *peerLog) elsewheres(all []nic.NodeInfo) {
 }
 
 // elsewhereCure tells the user the cure.
-const elsewhereCure = "sealed links, whose sessions follow a peer, or a peer that sends from the address at which it is called: " +
+const elsewhereCure = "sealed links, whose sessions follow a peer, " +
+	"or a peer that sends from the address at which it is called: " +
 	"an address of its own in listen there, and no translator between"
 
 // endOf returns why a session has ended, and the level at which to log it.
@@ -222,7 +223,8 @@ func (l *peerLog) silence(all []nic.NodeInfo) {
 			l.silent[n.Addr] = true
 			l.d.log.Warn("a node does not answer", "address", n.Addr, "for", l.d.settings.unreachableAfter(),
 				"why",
-				"no NIC listens there, something on the way filters frames, or it refuses this NIC, as its log then says",
+				"no NIC listens there, something on the way filters frames, or it refuses this NIC, "+
+					"as its log then says",
 				"next", "it is called on")
 		}
 	}
@@ -266,7 +268,8 @@ func (l *peerLog) tellRefusal(r *nic.Refusal, nodes []nic.NodeInfo) {
 		l.d.log.Warn("a NIC is refused, since its incarnation was larger before", "nic", id,
 			"address", r.Addr, "before", before,
 			"mend",
-			"its state directory as it was, or the number before in the file incarnation there: its host's clock has gone back")
+			"its state directory as it was, or the number before in the file incarnation there: "+
+				"its host's clock has gone back")
 	case errors.Is(r.Why, names.ErrKnownID):
 		l.d.log.Warn("a NIC is refused, since another one with its id is up", "nic", id, "address", r.Addr)
 	default: // of package trust, with the cure

@@ -60,7 +60,8 @@ func (d *Daemon) keepSegment(c *ctl.Client, r *ctl.SegmentTool, there *segment) 
 	kept, bytes := d.keptBy(c.Peer.UID)
 	switch quota := d.settings.config.RegionBytes; {
 	case !d.allowed(c):
-		return nil, fmt.Errorf("%w: user %d only has processes of jobs here; expected the daemon's user, root, or one of allow_uids or allow_gids",
+		return nil, fmt.Errorf("%w: user %d only has processes of jobs here; expected the daemon's user, root, "+
+			"or one of allow_uids or allow_gids",
 			ctl.ErrRefused, c.Peer.UID)
 	case there != nil:
 		return nil, fmt.Errorf("%w: segment %d exists, with %d bytes, and is %s's", ctl.ErrTaken, r.ID, there.bytes,
@@ -69,7 +70,8 @@ func (d *Daemon) keepSegment(c *ctl.Client, r *ctl.SegmentTool, there *segment) 
 		return nil, fmt.Errorf("%w: user %d keeps %d segments; at most %d", ctl.ErrNoMemory, c.Peer.UID, kept,
 			limits.SegmentsKept)
 	case size > quota-bytes:
-		return nil, fmt.Errorf("%w: segment of %d bytes: user %d keeps %d bytes in segments, and the quota is %d (region_bytes)",
+		return nil, fmt.Errorf("%w: segment of %d bytes: user %d keeps %d bytes in segments, "+
+			"and the quota is %d (region_bytes)",
 			ctl.ErrNoMemory, size, c.Peer.UID, bytes, quota)
 	}
 	g, err := d.makeSegment(r.ID, size, c.Peer.UID)

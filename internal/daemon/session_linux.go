@@ -21,8 +21,10 @@ import (
 // A session is one attached process: its VNI, its memory, and the descriptors by which it rings
 // and is woken.
 //
-//	attach: slot taken ─► memory, descriptors made ─► bell watched ─► New_Process ─► process told ─► served
-//	end:    bell unwatched ─► Delete_Process: the engine releases it all ─► unmapped, closed ─► slot free
+//	attach: slot taken ─► memory, descriptors made ─► bell watched ─► New_Process ─►
+//	        process told ─► served
+//	end:    bell unwatched ─► Delete_Process: the engine releases it all ─► unmapped, closed ─►
+//	        slot free
 //
 // Its goroutine is that of its connection. Fields that the loop reads too change only under the
 // loop's lock.

@@ -129,7 +129,8 @@ func (s *settings) staticKey(mayMake bool) (k trust.PrivateKey, err error) {
 	_, err = os.Stat(path)
 	fresh := errors.Is(err, fs.ErrNotExist)
 	if fresh && s.id != 0 && !s.config.Plain {
-		return k, fmt.Errorf("id: there is no static key yet to which NIC %v could be bound; run weft fabric key --state-dir %s, and bind the id to what it prints "+
+		return k, fmt.Errorf("id: there is no static key yet to which NIC %v could be bound; "+
+			"run weft fabric key --state-dir %s, and bind the id to what it prints "+
 			"by [[node]] id and key, or by a certificate", s.id, s.stateDir)
 	}
 	if fresh && !mayMake {

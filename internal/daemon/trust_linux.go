@@ -9,7 +9,8 @@ import (
 func (d *Daemon) tellTrust() {
 	s := &d.settings
 	if s.config.Plain {
-		d.log.Warn("the link is plain: frames are neither encrypted nor authenticated, and any host that reaches this one can read and change memory",
+		d.log.Warn("the link is plain: frames are neither encrypted nor authenticated, "+
+			"and any host that reaches this one can read and change memory",
 			"mend", "remove plain = true, which is for measuring")
 		return
 	}

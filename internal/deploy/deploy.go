@@ -2,8 +2,10 @@
 // PANIC-22). A Site is the NIC's side. A Client sends requests to sites, by any path that leads
 // to them:
 //
-//	Client ── put, put, …, prepare ──► Site: verified, in memory   on every NIC; if one fails, undo on all
-//	       ── commit ────────────────► in its place                on every NIC; if one fails, undo on all
+//	Client ── put, put, …, prepare ──► Site: verified, in memory   on every NIC; if one fails,
+//	                                                               undo on all
+//	       ── commit ────────────────► in its place                on every NIC; if one fails,
+//	                                                               undo on all
 //	       ── settle ────────────────► final
 //
 // Requests and answers are those of package ctl. Tools, daemons, and programs with a NIC inside

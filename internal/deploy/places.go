@@ -14,8 +14,9 @@ import (
 //	--id N            N
 //	--id N --replace  N, in place of the program with this number
 //	                  a number that is free on all NICs
-//	--replace         on a NIC with a program of the module's name: its number, as the NIC finds it;
-//	                  elsewhere that of the first NIC that has one, if it is free, or else a free one
+//	--replace         on a NIC with a program of the module's name: its number, as the NIC finds
+//	                  it; elsewhere that of the first NIC that has one, if it is free, or else a
+//	                  free one
 //
 // A program of another name is replaced only by its number. A list may be out of date when the
 // module is prepared, so the NIC decides: it finds the name itself, and refuses a number that was

@@ -119,8 +119,8 @@ func TestANumberThatWasTakenMeanwhileIsNotInsistedOn(t *testing.T) {
 	f.wantClean()
 }
 
-// A program that gets a chosen number on a NIC after that NIC was listed stays there, though another
-// is to be replaced elsewhere.
+// A program that gets a chosen number on a NIC after that NIC was listed stays there, though
+// another is to be replaced elsewhere.
 func TestOnlyTheProgramOfTheNameIsReplacedWhateverIsLoadedMeanwhile(t *testing.T) {
 	f := newFabric(t, 2)
 	f.put(1, "pong", 1)

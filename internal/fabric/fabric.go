@@ -1,7 +1,7 @@
 // Package fabric keeps the secrets of a fabric in files: fabric keys and static keys. Package trust
 // says what they mean.
 //
-//	explicit path ──► $WEFT_FABRIC_FILE ──► the user's default file ──► a key for this process only
+//	explicit path ──► $WEFT_FABRIC_FILE ──► the user's default file ──► a key of this process only
 //	└── must be there and good ───────────┘ └── made at first use       └── if no file can be kept
 //
 // If a file exists and is invalid, the error names the cause and the cure. There is no fallback.
@@ -137,7 +137,8 @@ func ownKey(cause error) (keys []trust.FabricKey, source, note string, err error
 	if err != nil {
 		return nil, "", "", err
 	}
-	note = fmt.Sprintf("no fabric key is kept (%v): this process has a key of its own, and no other process trusts it; set $%s", cause, FileVariable)
+	note = fmt.Sprintf("no fabric key is kept (%v): this process has a key of its own, "+
+		"and no other process trusts it; set $%s", cause, FileVariable)
 	return []trust.FabricKey{k}, ThisProcess, note, nil
 }
 

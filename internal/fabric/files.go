@@ -38,10 +38,12 @@ func ReadSecret(path, what string) (string, error) {
 	case !st.Mode().IsRegular():
 		return "", fmt.Errorf("%s: %s is no regular file; expected one with mode 0600", what, path)
 	case uid != os.Geteuid() && uid != 0:
-		return "", fmt.Errorf("%s: %s is user %d's, who could change it; expected a file of user %d: copy it, and remove this one",
+		return "", fmt.Errorf("%s: %s is user %d's, who could change it; expected a file of user %d: copy it, "+
+			"and remove this one",
 			what, path, uid, os.Geteuid())
 	case st.Mode().Perm()&forOthers != 0:
-		return "", fmt.Errorf("%s: %s has mode %#o, so other users can use it; expected 0600: run chmod 600 %s, and draw a new one if others may have read it",
+		return "", fmt.Errorf("%s: %s has mode %#o, so other users can use it; expected 0600: run chmod 600 %s, "+
+			"and draw a new one if others may have read it",
 			what, path, st.Mode().Perm(), path)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, mostBytes+1))
@@ -64,9 +66,11 @@ func checkDirectory(dir string) error {
 	}
 	switch uid := owner(st); {
 	case uid != os.Geteuid() && uid != 0:
-		return fmt.Errorf("directory %s is user %d's, who could replace the key; expected one of user %d with mode 0700", dir, uid, os.Geteuid())
+		return fmt.Errorf("directory %s is user %d's, who could replace the key; "+
+			"expected one of user %d with mode 0700", dir, uid, os.Geteuid())
 	case st.Mode().Perm()&writableByOthers != 0:
-		return fmt.Errorf("directory %s has mode %#o, so other users could replace the key; expected 0700: run chmod 700 %s", dir, st.Mode().Perm(), dir)
+		return fmt.Errorf("directory %s has mode %#o, so other users could replace the key; "+
+			"expected 0700: run chmod 700 %s", dir, st.Mode().Perm(), dir)
 	}
 	return nil
 }

@@ -55,7 +55,8 @@ func parseStaticKey(path, text string) (k trust.PrivateKey, err error) {
 		k, err = trust.ParsePrivateKey(text)
 	}
 	if err != nil {
-		return trust.PrivateKey{}, fmt.Errorf("%s: %w; or remove the file: the NIC draws a new key at its start, and has another id", path, err)
+		return trust.PrivateKey{}, fmt.Errorf("%s: %w; or remove the file: the NIC draws a new key at its start, "+
+			"and has another id", path, err)
 	}
 	return k, nil
 }

@@ -8,7 +8,7 @@
 //	   │ start ─────────────────────────────────────────────────────────► │ starts its ranks
 //	   │ ◄──────────────────────────── want, output, state, ended ─────── │
 //	   │ stdin, signal, end ────────────────────────────────────────────► │
-//	   │ ◄────────────────────────────────────────────────────── gone ─── │ all its ranks have ended
+//	   │ ◄────────────────────────────────────────────────────── gone ─── │ all ranks have ended
 //	   │ ack ───────────────────────────────────────────────────────────► │ exits
 //
 // If one host refuses, no rank starts anywhere. A keeper waits for messages from the address of

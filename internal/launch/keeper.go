@@ -76,7 +76,8 @@ var (
 	errAsked    = errors.New("the launcher ended the job")
 	errKilled   = errors.New("its daemon was asked to end the job")
 	errNoDaemon = errors.New("the daemon is gone")
-	errStops    = errors.New("its NIC daemon stops, and ranks do not outlive it: stop a daemon for an upgrade when no job runs")
+	errStops    = errors.New("its NIC daemon stops, and ranks do not outlive it: " +
+		"stop a daemon for an upgrade when no job runs")
 )
 
 // killedBy returns errKilled with the user who asked for the end.

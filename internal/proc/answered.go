@@ -9,7 +9,7 @@ import "sync/atomic"
 //	receipt      31                     5 4     0
 //	             block                    bit           words[block mod answeredWords]
 //	word         63                    32 31    0
-//	             block                    one bit for each receipt of the block: the call is answered
+//	             block                    one bit per receipt of the block: the call is answered
 //
 // The first answer to a call of a later block at the same place takes over the word. So a call
 // that is never answered costs nothing. Each of the newest answeredCalls receipts can be answered

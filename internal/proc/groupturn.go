@@ -15,7 +15,8 @@ import (
 //
 //	started: 1 2 3 ──► call ──► started: 4        a second call meanwhile fails
 //	         │          └ its own goroutine
-//	         └ a runner does one after the other; it ends when none is left, or when the call's turn comes
+//	         └ a runner does one after the other; it ends when none is left,
+//	           or when the call's turn comes
 //
 // A runner carries out an operation by its blocking call. That call knows from its context that
 // it has the turn.

@@ -15,7 +15,7 @@ import (
 //
 //	Next: a message in the ring? ─yes─► return it
 //	          │ no
-//	          ├─ not posted: post it. No free context, or no memory: receive one message as Recv does
+//	          ├─ not posted: post it. No free context or memory: receive one message as Recv does
 //	          ├─ the NIC found no room lately: post a Refill
 //	          └─ wait until there is a message, or the receive has ended
 //

@@ -16,7 +16,7 @@ import (
 // another operation may take its context if contexts are lacking (reclaim.go). Many goroutines
 // may call its methods concurrently.
 //
-//	begin ──► posted ──► done     posted: the NIC has it; done: the result is here, the context is free
+//	begin ──► posted ──► done  posted: the NIC has it; done: the result is here, the context free
 type Op struct {
 	p       *Process
 	receive bool

@@ -17,7 +17,8 @@ type Part struct {
 // may only read the bytes.
 func (r *Region) Part(offset, n int, sealed bool) (*Part, error) {
 	if offset < 0 || n < 1 || offset > len(r.mem) || n > len(r.mem)-offset {
-		return nil, &OpError{Op: "share", Err: fmt.Errorf("%w: %d bytes from %d on; expected 1 or more within the region's %d", ErrRange, n, offset, len(r.mem))}
+		return nil, &OpError{Op: "share", Err: fmt.Errorf("%w: %d bytes from %d on; "+
+			"expected 1 or more within the region's %d", ErrRange, n, offset, len(r.mem))}
 	}
 	if r.sealed && !sealed {
 		return nil, &OpError{Op: "share", Err: fmt.Errorf("%w: the region is ReadOnly, and so are its shares",

@@ -305,9 +305,9 @@ func (p *Process) abandon(rs []*request) {
 // one, and each would look for it. A thousand goroutines would then achieve a hundredth of what a
 // hundred do.
 //
-//	start ─► lacks a context ─► in line for that kind ─► the first ─► waits until one is free ─► start …
-//	           ▲                                                                                  └─► begun: the next is first
-//	           └── operations that begin now may be faster
+//	start ─► lacks a context ─► in line for that kind ─► the first ─► waits until one is free
+//	           ▲                                                       └─► start … ─► begun:
+//	           └── operations that begin now may be faster                 the next is first
 func (p *Process) begin(ctx context.Context, parts [][]byte, rs ...*request) error {
 	first := lackNothing // this caller is the first in the line for this resource
 	defer func() { p.leaveLine(first) }()

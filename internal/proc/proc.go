@@ -15,8 +15,10 @@
 //	direct segment (NIC in this address space)        in the caller's memory; no copy
 //	wholly in regions from Alloc                      there; no copy
 //	otherwise, if the pool has a run of pages         in the pool (QNIX-25), one copy
-//	otherwise, if a goroutine waits for it            piece by piece through a part of the pool, one copy; refill.go
-//	otherwise                                         in a temporary region, one copy; a few are kept for reuse
+//	otherwise, if a goroutine waits for it            piece by piece through a part of the pool,
+//	                                                  one copy; refill.go
+//	otherwise                                         in a temporary region, one copy; a few are
+//	                                                  kept for reuse
 //
 // Any number of goroutines may call anything. One short lock orders posting; each operation waits
 // for its own doorbell. If all contexts are taken, blocking forms wait, and start forms fail with

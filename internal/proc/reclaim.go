@@ -7,7 +7,8 @@ import "github.com/weftnet/weft/internal/vni"
 // if contexts are lacking, ended operations are settled for their users, which then find them
 // done:
 //
-//	taken ──► posted ──► ended ──► its user asks, or a context is lacking ──► settled: the Op has the result, the context is free
+//	taken ──► posted ──► ended ──► its user asks, or a context is lacking ──► settled:
+//	                               the Op has the result, the context is free
 //
 // Otherwise operations could wait for contexts that are never given back, although no operation
 // is in flight.

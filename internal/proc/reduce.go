@@ -15,8 +15,8 @@ import (
 //
 //	agree: are length, operator and root the same at all, and does every member have memory?
 //	  └─ no memory ──► piece by piece
-//	announce the regions, unless known ──► PUT part j of every member into the region of member j ──► agree
-//	each combines its part, in the order of ranks ──► PUT it to the members that want it ──► agree ──► copy
+//	announce regions, unless known ─► PUT part j of each member into member j's region ─► agree
+//	each combines its part, in rank order ─► PUT it to the members that want it ─► agree ─► copy
 //
 // So each byte crosses the network twice, whatever the size of the group. A region holds the
 // parts of all members, one after the other. If its member wants the results of all, they follow:

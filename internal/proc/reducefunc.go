@@ -10,9 +10,11 @@ import (
 // nothing. The function gets the vectors in the order of ranks, and one member combines them for
 // all. So the result has the same bits everywhere:
 //
-//	vectors of a few bytes   gathered at the root, or rank 0, which combines them ──► broadcast, if all want the result
+//	vectors of a few bytes   gathered at the root, or rank 0, which combines them ──►
+//	                         broadcast, if all want the result
 //	longer ones              in parts, as reduce.go has it
-//	a member has no memory   broadcast one after the other; the root, or rank 0, combines each with the result so far
+//	a member has no memory   broadcast one after the other; the root, or rank 0, combines each
+//	                         with the result so far
 
 // ReduceFunc combines the vectors of all members by combine. combine gets into, the result of
 // some elements of lower ranks, and from, the same elements of a higher rank. It leaves the

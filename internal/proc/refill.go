@@ -15,9 +15,9 @@ import (
 //	in regions      more pieces than a context region has descriptors; no copy
 //	by a buffer     a few slots of the pool, or of a temporary region, take turns:
 //
-//	         copied in             posted, permitted            consumed
-//	  send  ───────────► slot k ──────────────────► NIC ──────────────────► slot k takes piece k+slots
-//	                     slot k ──────────────────► NIC ──────────────────► copied out, and so on      receive
+//	         copied in             posted, permitted        consumed
+//	  send  ───────────► slot k ──────────────────► NIC ──────────► slot k takes piece k+slots
+//	  receive            slot k ──────────────────► NIC ──────────► copied out, and so on
 //
 // One piece is copied while the others are in flight.
 type refill struct {

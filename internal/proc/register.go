@@ -57,7 +57,8 @@ func (p *Process) overlaps(mem []byte) error {
 	start := address(mem)
 	for _, r := range p.regions {
 		if a := address(r.mem); a < start+uintptr(len(mem)) && start < a+uintptr(len(r.mem)) {
-			return fmt.Errorf("%w: the memory from %#x on is in an open region already; a part of one is shared by Share", ErrBadArgument, max(a, start))
+			return fmt.Errorf("%w: the memory from %#x on is in an open region already; "+
+				"a part of one is shared by Share", ErrBadArgument, max(a, start))
 		}
 	}
 	return nil
@@ -116,9 +117,11 @@ func lookAtPart(part []byte, written bool) error {
 	case ok:
 		return nil
 	case written:
-		return fmt.Errorf("%w: the memory at %#x is not mapped, or may not be written; expected %d bytes from %#x on that may be", ErrBadArgument, addr, len(part), address(part))
+		return fmt.Errorf("%w: the memory at %#x is not mapped, or may not be written; "+
+			"expected %d bytes from %#x on that may be", ErrBadArgument, addr, len(part), address(part))
 	}
-	return fmt.Errorf("%w: the memory at %#x is not mapped, or may not be read; expected %d bytes from %#x on that may be", ErrBadArgument, addr, len(part), address(part))
+	return fmt.Errorf("%w: the memory at %#x is not mapped, or may not be read; "+
+		"expected %d bytes from %#x on that may be", ErrBadArgument, addr, len(part), address(part))
 }
 
 // readable reports whether all parts can be read.

@@ -14,7 +14,8 @@ import (
 
 // A split of a group takes three steps:
 //
-//	gather the colors ──► the members of one color join its part ──► barrier of the whole ──► each has its part
+//	gather the colors ──► the members of one color join its part ──► barrier of the whole
+//	                                                                   └──► each has its part
 //
 // A part's key consists of the address of its leader and the number of groups that the leader has
 // split before (vni.PartKey). The leader is the member with the lowest name. So no two parts ever

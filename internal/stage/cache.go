@@ -104,7 +104,8 @@ func checkPlace(dir string) (fs.FileInfo, error) {
 	}
 	// The sticky bit does not bind the owner.
 	if uid := above.Sys().(*syscall.Stat_t).Uid; uid != 0 && !owned(above) {
-		return nil, fmt.Errorf("%w: %s belongs to user %d; expected user %d or root; set XDG_CACHE_HOME to a directory of this user",
+		return nil, fmt.Errorf("%w: %s belongs to user %d; expected user %d or root; "+
+			"set XDG_CACHE_HOME to a directory of this user",
 			ErrUnsafe, filepath.Dir(dir), uid, os.Geteuid())
 	}
 	if above.Mode()&writableByOthers != 0 && above.Mode()&fs.ModeSticky == 0 {
@@ -122,7 +123,8 @@ func checkPlace(dir string) (fs.FileInfo, error) {
 func private(dir string, st fs.FileInfo) error {
 	switch {
 	case !st.IsDir():
-		return fmt.Errorf("%w: %s is not a directory; expected one of user %d with mode 0700; remove it, or set XDG_CACHE_HOME",
+		return fmt.Errorf("%w: %s is not a directory; expected one of user %d with mode 0700; remove it, "+
+			"or set XDG_CACHE_HOME",
 			ErrUnsafe, dir, os.Geteuid())
 	case !owned(st):
 		return fmt.Errorf("%w: %s belongs to user %d; expected user %d; set XDG_CACHE_HOME to a directory of this user",

@@ -4,7 +4,7 @@
 // host that lacks it asks its parent in a tree for one chunk after the other, and answers its own
 // children as soon as it has checked a chunk:
 //
-//	launcher ══ chunks ══► keeper of host 0 ══► keeper of host 1 ══► …      up to 32 hosts: a chain
+//	launcher ══ chunks ══► keeper of host 0 ══► keeper of host 1 ══► …    up to 32 hosts: a chain
 //	   ▲                         │ checks each chunk, stores it, passes it on
 //	   └── asked instead of a parent that has died, that is silent, or that sends a wrong chunk
 //
@@ -21,6 +21,6 @@
 //
 //	ROOT (0700)/entries/SHA256   content that was complete; its hash is checked before each use
 //	            drafts/NUMBER    content that is arriving
-//	            jobs/JOB-HOST/   the directory of one job on one host; jobs/JOB-HOST.lock is its lock
+//	            jobs/JOB-HOST/   directory of one job on one host; jobs/JOB-HOST.lock is its lock
 //	            lock             held while one of the above is added or removed
 package stage

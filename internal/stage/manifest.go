@@ -81,7 +81,8 @@ func (m *Manifest) Check() error {
 	case m == nil:
 		return fmt.Errorf("%w: there is none", ErrManifest)
 	case !plainName(m.Name):
-		return fmt.Errorf("%w: name %.140q; expected the name of a file, of 1 to %d printable characters, without a directory",
+		return fmt.Errorf("%w: name %.140q; expected the name of a file, of 1 to %d printable characters, "+
+			"without a directory",
 			ErrManifest, m.Name, limits.StagedName)
 	case m.Mode != ModeProgram && m.Mode != ModeData:
 		return fmt.Errorf("%w: mode %#o; expected %#o or %#o", ErrManifest, uint32(m.Mode),

@@ -23,8 +23,8 @@ import (
 //	60   8  not before, Unix seconds
 //	68   8  not after, Unix seconds
 //	76   1  roles, a bit set
-//	77      users of program; users of run; patterns: each a count of 1 byte, then a length of 1 byte and text each,
-//	        in ascending order
+//	77      users of program; users of run; patterns: each a count of 1 byte, then for each text
+//	        a length of 1 byte and the text, in ascending order
 //	    64  Ed25519 signature over all bytes before it
 //
 // A certificate has one spelling, and at most MaxCertificateLen bytes.
@@ -189,7 +189,8 @@ func (c *Certificate) validAt(wallSeconds int64) error {
 	switch {
 	case wallSeconds < c.NotBefore:
 		return fmt.Errorf(
-			"certificate %v of NIC %v: %w: it is valid from %s on, and this host's clock says %s; set the clock, or sign an earlier start",
+			"certificate %v of NIC %v: %w: it is valid from %s on, and this host's clock says %s; set the clock, "+
+				"or sign an earlier start",
 			SerialText(c.Serial), c.NIC, ErrNotYetValid, dateText(c.NotBefore), dateText(wallSeconds))
 	case wallSeconds >= c.NotAfter:
 		return fmt.Errorf(
