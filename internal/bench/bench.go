@@ -6,7 +6,7 @@
 //	  │ ─── data ───────────────────────────► │
 //	  │ ◄────────────── data (latency only) ─ │
 //	  │      … until the time is over …       │
-//	  │ ─── Call: stop ─────────────────────► │ comes after all the data, since messages keep their order
+//	  │ ─── Call: stop ─────────────────────► │ comes after all data; messages keep their order
 //	  │ ◄──────────── Reply: how many came ── │
 //
 // The client has the clock. A rate or a bandwidth counts the data that has arrived, over the

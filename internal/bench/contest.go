@@ -76,11 +76,13 @@ func ContestAgainst() []string { return []string{AgainstTCP, AgainstTLS} }
 // Check returns an error if the options cannot be measured.
 func (o *ContestOptions) Check() error {
 	if most := slices.Max(o.Streams); slices.Contains(o.Over, CarriedByMessages) && most > limits.Contexts {
-		return fmt.Errorf("%d messages at a time: expected at most %d, since a process sends no more at a time; --over stream has more",
+		return fmt.Errorf("%d messages at a time: expected at most %d, since a process sends no more at a time; "+
+			"--over stream has more",
 			most, limits.Contexts)
 	}
 	if o.Link == LinkXDP && len(o.Against)*len(o.Deployments) > 1 {
-		return errors.New("--link xdp with several of --against or --deployment: expected one of each, since a queue of an interface has one AF_XDP socket")
+		return errors.New("--link xdp with several of --against or --deployment: expected one of each, " +
+			"since a queue of an interface has one AF_XDP socket")
 	}
 	return CheckRounds(o.Time, 4*o.Rounds)
 }

@@ -10,8 +10,8 @@ import (
 // Incast measures a NIC to which many others send long messages at once, and the short messages
 // to it:
 //
-//	program 1: so many NICs    0 … n-1  ═══ long messages, two of each in flight ════►  program 2: one NIC
-//	this program: one more NIC          ◄── 64-byte round trips, one by one ─────────►
+//	program 1: NICs 0 … n-1     ══ long messages, two of each in flight ══►  program 2: one NIC
+//	this program: one more NIC  ◄─── 64-byte round trips, one by one ─────►
 //
 // Long and short messages go over UDP on loopback. Turns with and without the long messages
 // alternate, so both see the same machine.

@@ -64,7 +64,8 @@ type Options struct {
 // Check returns an error if options that are each valid do not go together.
 func (o *Options) Check() error {
 	if (o.Link == LinkNone) != (o.Deployment == DeployedShared) {
-		return fmt.Errorf("--deployment %s with --link %s: expected shared and no link, or neither, since processes of one NIC need none",
+		return fmt.Errorf("--deployment %s with --link %s: expected shared and no link, or neither, "+
+			"since processes of one NIC need none",
 			o.Deployment, o.Link)
 	}
 	if joins[o.Link] != "" && o.Deployment == DeployedDaemon {
@@ -94,7 +95,8 @@ func (o *Options) checkSealed() error {
 	case o.Link == LinkMem:
 		return fmt.Errorf("--sealed on with --link mem: expected shm, udp or xdp, since no frame leaves the process")
 	case o.Link == LinkNone:
-		return fmt.Errorf("--sealed on with --deployment shared: expected embedded or daemon, since processes of one NIC need no link")
+		return fmt.Errorf("--sealed on with --deployment shared: expected embedded or daemon, " +
+			"since processes of one NIC need no link")
 	case o.BothLinks && o.Host != "":
 		return fmt.Errorf(
 			"--sealed on,off with a host (%s): expected on or off, since the server there has links of one kind",

@@ -61,7 +61,8 @@ func RunProgramInternal(ctx context.Context, d time.Duration, sizes []int, out f
 		if size == 0 {
 			continue
 		}
-		source := "PROGRAM p: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN DELIVER PACKET[0] OFFSET 0 INTO 1 LEN PACKETLEN END; END;"
+		source := "PROGRAM p: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN DELIVER PACKET[0] OFFSET 0 " +
+			"INTO 1 LEN PACKETLEN END; END;"
 		ns, allocs, err := measureDispatch(ctx, source, kernels.Packet(size), d)
 		if err != nil {
 			return err

@@ -10,9 +10,11 @@ import (
 
 // The programs of the exchanges. The client's NIC has ping, the server's has pong.
 //
-//	mcp2mcp      ping ─────────────────────────────► pong, which returns what has come
-//	getdeliver   segment ─GET─► ping ──────────────► pong ─DELIVER─► segment ─GET─► pong ──► ping ─DELIVER─► segment
-//	app2app      process: "go" ─► ping, as above ──► pong ─DELIVER, SET FLAG─► process: "go" ─► pong ─GET─► …
+//	mcp2mcp      ping ─────────────────────────────► pong, which returns the message
+//	getdeliver   segment ─GET─► ping ──────────────► pong ─DELIVER─► segment ─GET─► pong ──►
+//	             ping ─DELIVER─► segment
+//	app2app      process: "go" ─► ping, as above ──► pong ─DELIVER, SET FLAG─► process: "go" ─►
+//	             pong ─GET─► …
 const (
 	pingProgram program.ID = 416
 	pongProgram program.ID = 415
@@ -70,7 +72,8 @@ func pongSource(series string, size int) string {
 	case SeriesApp2App:
 		vars, triggers = "VAR peer, data[words];", "question, go"
 		question = "peer = SOURCE; DELIVER PACKET[0] OFFSET half INTO segment LEN PACKETLEN; SET FLAG turn"
-		more = "MESSAGE go: BEGIN GET data[0] OFFSET 0 FROM segment LEN size; SEND data[0] LEN size" + back + "peer END;"
+		more = "MESSAGE go: BEGIN GET data[0] OFFSET 0 FROM segment LEN size; " +
+			"SEND data[0] LEN size" + back + "peer END;"
 	}
 	return fmt.Sprintf("PROGRAM pong: %s %s TRIGGERS %s; BEGIN END; MESSAGE question: BEGIN %s END; %s END;",
 		constants(size), vars, triggers, question, more)

@@ -10,8 +10,8 @@ import (
 // another. The memory of the closed region is filled with poison at once and kept. A region also
 // ends with its life:
 //
-//	open ──┬─ Close ────────► only poison: a GET of poison, or another byte ──► used after its end
-//	       └─ life ends ─┴──► handle still used: a PUT or GET succeeds ───────► it outlives its region
+//	open ─┬─ Close ──────► only poison: a GET of poison, or another byte ──► used after its end
+//	      └─ life ends ─┴► handle still used: a PUT or GET succeeds ───────► outlives its region
 
 // poison fills the memory of a closed region. Noise and zeros differ from it over many bytes.
 const poison = 0xa5

@@ -21,10 +21,10 @@ import (
 // contest is a small fabric in addition to the fabric of a run. Its processes claim the same
 // names at the same moments, at any of its NICs. It has its own promises (decision 15):
 //
-//	as long as the fabric is connected, no two processes have the same name, and none loses its name
-//	a process that is refused is told which process has the name; that process has it, or had it a moment ago
+//	while the fabric is connected, no two processes have the same name, and none loses its name
+//	a refused process is told which process has the name; that one has it, or had it a moment ago
 //	the lookup of a name returns the process that has it, or had it a moment ago
-//	if two processes kept one name on two sides of a partition, the one at the NIC with the lower id keeps it
+//	if two processes kept a name across a partition, the one at the NIC with the lower id keeps it
 //	at rest, also after partitions, a name has at most one owner, and every NIC finds this owner
 //	the names of processes and of NICs that are gone are gone everywhere
 type contest struct {

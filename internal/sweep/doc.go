@@ -5,11 +5,11 @@
 //	seed ─► plan (plan.go): sizes, rates, link, faults, acts
 //	          │
 //	          ▼              the fabric, package sim
-//	        world (world.go) ─► lives (life.go): senders, receivers, putters, getters, written like user code
+//	        world (world.go) ─► lives (life.go): sender, receiver, putter, getter, like user code
 //	          │                   │ every post, end and arrival
 //	          │                   ▼
 //	          │                 ledger (ledger.go): what was sent and what came
-//	          ├─ acts (acts.go): partitions, clogs, stalls, stopped NICs, killed and hostile processes
+//	          ├─ acts (acts.go): partitions, clogs, stalls, stopped NICs, killed/hostile processes
 //	          ▼
 //	        verdict (audit.go, verdict.go): the promises, the order, leaks, limits, statistics
 //

@@ -24,9 +24,9 @@ import (
 //	a reduction has the result that one process computes; by a function, in the order of ranks
 //	parts arrive complete, whatever their lengths
 //	operations end in the order in which they were started
-//	a split makes a group of the members of each color, and no other; no two groups have the same name
+//	a split makes a group of the members of each color, and no other; no two groups share a name
 //	every operation ends; it fails only because of a member that has died, and names that member
-//	after a shrink, and more shrinks if a member dies during one, all live members are in one group
+//	after a shrink, and more if a member dies during one, all live members are in one group
 type guild struct {
 	f       *sim.Fabric
 	seed    uint64

@@ -18,7 +18,7 @@ import (
 // network. They read every frame, lose some, replay and alter others, and forge frames:
 //
 //	hosts 0 to 2   honest NICs, whose processes work together; NIC 2 restarts once
-//	host 3         a member with a bad key or certificate, or one that turns bad (intrudermembers.go)
+//	host 3         a member with a bad key or certificate, or that turns bad (intrudermembers.go)
 //	host 4         a thief: it has the fabric key, but the key of no NIC (intruderhello.go)
 //	host 5         a bystander: frames are replayed from its address
 //	host 6         a stranger: it has no key

@@ -14,7 +14,7 @@ import (
 // and PUT into a region and GET from it. When all messages have arrived, NIC 2 restarts, and its
 // next process does the same.
 //
-//	honest/0 … honest/2 ──► all done ──► NIC 2 restarts ──► honest/0, honest/1, again/0 ──► all done
+//	honest/0 … honest/2 ─► all done ─► NIC 2 restarts ─► honest/0, honest/1, again/0 ─► all done
 type honest struct {
 	x      *intruder
 	owners map[string]weft.Address

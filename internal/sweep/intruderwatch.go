@@ -178,7 +178,8 @@ func (w *intruderWatch) judgeCounts() {
 		unsealed, rekeys = unsealed+s.Unsealed, rekeys+s.Rekeys
 	}
 	if min(macs, replays, tags, unsealed, rekeys) == 0 {
-		x.violate("the NICs have refused %d frames by mac1, %d as replays, %d by their tags and %d as plain, and began %d phases; expected some of each",
+		x.violate("the NICs have refused %d frames by mac1, %d as replays, %d by their tags and %d as plain, "+
+			"and began %d phases; expected some of each",
 			macs, replays, tags, unsealed, rekeys)
 	}
 }

@@ -69,7 +69,8 @@ func (l *ledger) auditHoles(living map[string]*life) {
 		}
 		for _, later := range came[pair{m.from, m.to}] {
 			if later.session == m.session && later.taker == to && m.precedes(later) {
-				l.violate("a hole: %v came in the same session as %v, which was sent without error before it and never came",
+				l.violate("a hole: %v came in the same session as %v, "+
+					"which was sent without error before it and never came",
 					later, m)
 				break
 			}
@@ -96,7 +97,8 @@ func (l *ledger) hears(to *life, m *message) {
 		return
 	default:
 		if to.missed == 0 && !to.toldSince(m.from.host, h.posted) {
-			l.violate("%v came to %s in another session than messages posted at %v, and no event has told of the end of that one",
+			l.violate("%v came to %s in another session than messages posted at %v, "+
+				"and no event has told of the end of that one",
 				m, to.name, h.posted)
 		}
 		h.posted = m.posted

@@ -32,14 +32,14 @@ import (
 // workshop is a small fabric in addition to the fabric of a run: three NICs with programs in
 // them, and processes that send to these programs.
 //
-//	senders ── numbered messages ──► echo on some NIC ── half of them again ──► echo on another NIC:
+//	senders ── numbered messages ──► echo on some NIC ── half of them ──► echo on another NIC:
 //	                                                   each shows the number once
 //	        ── numbered datagrams ──► drip, which is resident: shows each number at most once
 //	        ── even, odd, broken ──► filter ──► guarded: gets only the even ones
 //	tinkerer: replaces the counter and the filter; restores versions of the counter that others
-//	          unload meanwhile; replaces programs, by a name, that have another number on each NIC;
-//	          loads endless programs and a second filter; transfers beyond a segment; kills a NIC that
-//	          has prepared a program for all NICs; removes the filter
+//	          unload meanwhile; replaces programs, by a name, that have another number on each
+//	          NIC; loads endless programs and a second filter; transfers beyond a segment; kills
+//	          a NIC that has prepared a program for all NICs; removes the filter
 //
 // In the end each message has been handled once, or its NIC has died. The counter has kept its
 // count. Endless programs were stopped. The room that one NIC occupies on another NIC, by its own
@@ -95,21 +95,27 @@ END;`,
 BEGIN n = 0 END;
 MESSAGE 1: BEGIN WHILE 1 DO n = n + 1 END;
 END;`,
-	"twin":                 `PROGRAM twin: VAR n; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN n = n + 1; DISPLAY n END; END;`,
-	"twin, another layout": `PROGRAM twin: VAR n, unused[5]; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN n = n + 1; DISPLAY n END; END;`,
-	"stranger":             `PROGRAM stranger: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN DISPLAY 7 END; END;`,
+	"twin": `PROGRAM twin: VAR n; TRIGGERS 1; BEGIN END; ` +
+		`MESSAGE 1: BEGIN n = n + 1; DISPLAY n END; END;`,
+	"twin, another layout": `PROGRAM twin: VAR n, unused[5]; TRIGGERS 1; BEGIN END; ` +
+		`MESSAGE 1: BEGIN n = n + 1; DISPLAY n END; END;`,
+	"stranger": `PROGRAM stranger: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN DISPLAY 7 END; END;`,
 	"filter": `PROGRAM filter: TRIGGERS 1;
 BEGIN END;
 MESSAGE 1: BEGIN IF 6 / PACKETBYTE[8] > 0 AND PACKET[0] % 2 = 0 THEN PASS; DROP END;
 END;`,
 	"sieve": `PROGRAM sieve: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN PASS END; END;`,
 	"spin":  `PROGRAM spin: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN WHILE 1 DO BEGIN END END; END;`,
-	"again": `PROGRAM again: VAR n; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN n = n + 1; SEND n LEN 8 AS 1 TO again END; END;`,
+	"again": `PROGRAM again: VAR n; TRIGGERS 1; BEGIN END; ` +
+		`MESSAGE 1: BEGIN n = n + 1; SEND n LEN 8 AS 1 TO again END; END;`,
 	"flood": `PROGRAM flood: VAR v[2000]; TRIGGERS 1; BEGIN END;
-MESSAGE 1: BEGIN SEND PACKET[0] LEN PACKETLEN AS 1 TO flood; WHILE 1 DO SEND v[0] LEN 16000 AS 9 TO 99 AT PACKET[0] END; END;`,
+MESSAGE 1: BEGIN SEND PACKET[0] LEN PACKETLEN AS 1 TO flood; ` +
+		`WHILE 1 DO SEND v[0] LEN 16000 AS 9 TO 99 AT PACKET[0] END; END;`,
 	"beyond": `PROGRAM beyond: VAR v[600]; TRIGGERS 1; BEGIN v[599] = 1; v[128] = -1 END;
-MESSAGE 1: BEGIN DELIVER v[0] OFFSET 0 INTO 5 LEN 512; DISPLAY 1; DELIVER v[0] OFFSET 8 INTO 5 LEN 1600; DISPLAY 2 END; END;`,
-	"finder": `PROGRAM finder: VAR v; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN DISPLAY 1; SEND v LEN 8 AS 1 TO lonely AT PACKET[0]; DISPLAY 2 END; END;`,
+MESSAGE 1: BEGIN DELIVER v[0] OFFSET 0 INTO 5 LEN 512; DISPLAY 1; ` +
+		`DELIVER v[0] OFFSET 8 INTO 5 LEN 1600; DISPLAY 2 END; END;`,
+	"finder": `PROGRAM finder: VAR v; TRIGGERS 1; BEGIN END; ` +
+		`MESSAGE 1: BEGIN DISPLAY 1; SEND v LEN 8 AS 1 TO lonely AT PACKET[0]; DISPLAY 2 END; END;`,
 	"lonely": `PROGRAM lonely: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN END; END;`,
 }
 

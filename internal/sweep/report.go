@@ -106,7 +106,9 @@ func (r *Report) Write(w io.Writer) {
 		}
 		fmt.Fprintf(w, "    replay: %s\n", f.Replay)
 	}
-	fmt.Fprintf(w, "%s in %.1f s: %d NICs, %d processes, %d messages of %s, %d calls, %d PUT, %d GET, %d regions closed, %d multicasts, %d collective operations, %d contested names, %d of %d datagrams, %d records of nonsense, %d pieces of relays altered, %d attacks on sealed links, %d activations of programs\n",
+	fmt.Fprintf(w, "%s in %.1f s: %d NICs, %d processes, %d messages of %s, %d calls, %d PUT, %d GET, "+
+		"%d regions closed, %d multicasts, %d collective operations, %d contested names, %d of %d datagrams, "+
+		"%d records of nonsense, %d pieces of relays altered, %d attacks on sealed links, %d activations of programs\n",
 		Plural(r.Seeds, "seed"), r.Seconds, r.NICs, r.Processes, r.Messages, amount(r.Bytes), r.Calls, r.Puts,
 		r.Gets, r.Regions, r.Multicasts, r.Collectives, r.Claims, r.DatagramsCame, r.Datagrams, r.Nonsense,
 		r.Altered, r.Faults.Attacks.total(), r.Activations)

@@ -91,7 +91,8 @@ func (w *workshop) swap(p *sim.Process) {
 	}
 	info, there := t.Info(swapID)
 	if there != (want != "") || there && (info.Module.Hash() != workshopModules()[want].Hash() || !info.Running) {
-		w.violate("%s, which has replaced another %v, and was unloaded %v, is undone: its number has %q, which runs %v; expected %q",
+		w.violate("%s, which has replaced another %v, and was unloaded %v, is undone: its number has %q, "+
+			"which runs %v; expected %q",
 			version, replaces, unloaded, programName(info), info.Running, want)
 	}
 	if there {

@@ -171,7 +171,8 @@ func (t *talk) asks(p *sim.Process, peer weft.Name, plan *rand.Rand) error {
 			return fmt.Errorf("answer %d: %w", k, err)
 		}
 		if took, bound := p.Runtime().Now().Sub(begun), t.bound(&r, before); t.perfect && k > 0 && took > bound {
-			t.violate("question %d of %d messages, %d bytes first, and its answer of %d bytes took %v over a perfect link with a latency of %v; at most %v",
+			t.violate("question %d of %d messages, %d bytes first, and its answer of %d bytes took %v over a perfect "+
+				"link with a latency of %v; at most %v",
 				k, len(r.sizes), r.sizes[0], r.answer, took, t.link.Latency, bound)
 		}
 		before = r.answer

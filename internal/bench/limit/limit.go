@@ -3,7 +3,8 @@
 // then printed as a ratio to the limit, measured in the same run.
 //
 //	weft bench …            limit
-//	  │                       role 1, 2 …: a weft process each ──► "ready", and serves until its input ends
+//	  │                       role 1, 2 …: a weft process each ──► "ready", and serves
+//	  │                                                            until its input ends
 //	  ├── starts the roles ──►
 //	  │                       role 0: measures for the time given ──► one Result
 //	  │◄── Result ────────────
