@@ -5,9 +5,9 @@
 // so that the limits of the daemon's container or service hold for the job, too:
 //
 //	…/daemon's cgroup
-//	└── job-1a2b3c4d            cgroup.procs belongs to the user
-//	    ├── keeper              the keeper: no memory limit of the job kills it
-//	    └── ranks               the ranks: cgroup.procs, cgroup.kill, memory.max … belong to the user
+//	└── job-1a2b3c4d        cgroup.procs belongs to the user
+//	    ├── keeper          the keeper: no memory limit of the job kills it
+//	    └── ranks           the ranks: cgroup.procs, cgroup.kill, memory.max … belong to the user
 //
 // A host has version 2, version 1, or both. Version 2 needs cgroup.kill (Linux 5.14). Version 1
 // has one hierarchy for each controller. A Group uses memory, pids and freezer. If both versions

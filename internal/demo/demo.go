@@ -72,7 +72,9 @@ func Run(ctx context.Context, o Options) (err error) {
 		}
 	}()
 	began := time.Now()
-	d.screen.printf("%s: four NICs in this process, joined by UDP over loopback.\nThe links are sealed: every frame is encrypted and authenticated.\nOf all the frames that come, %.3g %% are thrown away.\n\n",
+	d.screen.printf("%s: four NICs in this process, joined by UDP over loopback.\n"+
+		"The links are sealed: every frame is encrypted and authenticated.\n"+
+		"Of all the frames that come, %.3g %% are thrown away.\n\n",
 		d.screen.bold("Weft"), 100*o.Loss)
 	if err := d.open(ctx); err != nil {
 		return errors.Join(fmt.Errorf("opening NICs: %w", err), d.close())

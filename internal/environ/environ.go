@@ -7,8 +7,8 @@
 //	PMI-1             PMI_RANK, PMI_SIZE; the job's name comes from the key-value space of the job
 //	Open MPI, PRRTE   OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE, PMIX_RANK, PMIX_NAMESPACE
 //	srun              SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_JOB_ID, SLURM_STEP_ID
-//	JobSet            JOBSET_NAME, JOB_COMPLETION_INDEX and variables of the manifest, see kubernetes.go
-//	Indexed Job       JOB_COMPLETION_INDEX and variables of the manifest, see kubernetes.go
+//	JobSet            JOBSET_NAME, JOB_COMPLETION_INDEX, variables of the manifest: kubernetes.go
+//	Indexed Job       JOB_COMPLETION_INDEX and variables of the manifest: kubernetes.go
 //	LeaderWorkerSet   LWS_LEADER_ADDRESS, LWS_GROUP_SIZE, LWS_WORKER_INDEX
 //
 // A launcher that another launcher starts comes first: weft run and mpiexec run inside of Slurm and

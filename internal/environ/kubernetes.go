@@ -12,11 +12,12 @@ import (
 // JOB_COMPLETION_INDEX by itself. The manifest sets the other variables, by value or by a fieldRef:
 //
 //	WEFT_SIZE                number of ranks: completions × number of jobs
-//	WEFT_JOB_SIZE            completions of each job; needed if JOB_GLOBAL_INDEX or JOB_INDEX is set
+//	WEFT_JOB_SIZE            completions of each job; needed with JOB_GLOBAL_INDEX or JOB_INDEX
 //	JOBSET_NAME              metadata.labels['jobset.sigs.k8s.io/jobset-name']
 //	JOBSET_RESTART_ATTEMPT   metadata.labels['jobset.sigs.k8s.io/restart-attempt']
 //	JOB_GLOBAL_INDEX         metadata.labels['jobset.sigs.k8s.io/job-global-index']
-//	JOB_INDEX                metadata.labels['jobset.sigs.k8s.io/job-index'], of a set with one kind of job
+//	JOB_INDEX                metadata.labels['jobset.sigs.k8s.io/job-index'], of a set with one
+//	                         kind of job
 //	JOB_NAME                 metadata.labels['batch.kubernetes.io/job-name']
 //	POD_NAMESPACE            metadata.namespace
 //	WEFT_NAME                any other name of the job, such as the label of its controller's uid
@@ -30,7 +31,8 @@ func (e *environment) kubernetes() (p Place, found bool) {
 		return p, false
 	}
 	if !e.has("WEFT_SIZE") {
-		e.refuse("WEFT_SIZE", "the number of ranks, which is completions times the number of jobs; set it in the manifest")
+		e.refuse("WEFT_SIZE", "the number of ranks, which is completions times the number of jobs; "+
+			"set it in the manifest")
 		return p, true
 	}
 	job := e.jobName()

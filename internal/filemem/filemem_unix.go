@@ -30,11 +30,13 @@ func Map(fd int, offset int64, n int, write bool) (*Mapping, error) {
 	}
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return nil, fmt.Errorf("%w: it is none with bytes of its own, but of mode %#o; expected a regular file, or memory by memfd_create", ErrFile, st.Mode)
+		return nil, fmt.Errorf("%w: it is none with bytes of its own, but of mode %#o; expected a regular file, "+
+			"or memory by memfd_create", ErrFile, st.Mode)
 	case offset < 0 || n < 1:
 		return nil, fmt.Errorf("%w: %d bytes of it, from %d on; expected 1 or more, from 0 on", ErrFile, n, offset)
 	case offset > st.Size || int64(n) > st.Size-offset:
-		return nil, fmt.Errorf("%w: it has %d bytes; expected %d or more, which %d bytes from %d on need", ErrFile, st.Size, uint64(offset)+uint64(n), n, offset)
+		return nil, fmt.Errorf("%w: it has %d bytes; expected %d or more, which %d bytes from %d on need",
+			ErrFile, st.Size, uint64(offset)+uint64(n), n, offset)
 	}
 	page := pageSize(fd)
 	before := offset % page

@@ -11,7 +11,8 @@ import (
 // lasting. A file on a disk, or on a file system that is a program, gets its pages whenever that
 // system delivers them. Lasting therefore sends no request to that system.
 func Lasting(fd int) error {
-	const expected = "expected memory by memfd_create with MFD_ALLOW_SEALING, of huge pages or not, that F_ADD_SEALS has given F_SEAL_SHRINK"
+	const expected = "expected memory by memfd_create with MFD_ALLOW_SEALING, of huge pages or not, " +
+		"that F_ADD_SEALS has given F_SEAL_SHRINK"
 	switch seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); {
 	case err != nil:
 		return fmt.Errorf("%w: it is no memory but a file of a file system; %s", ErrFile, expected)

@@ -10,7 +10,8 @@ import (
 
 // Lasting fails: only Linux has memory files that can be sealed.
 func Lasting(int) error {
-	return fmt.Errorf("%w: %w on %s: memory that is shared with a NIC daemon", ErrFile, errors.ErrUnsupported, runtime.GOOS)
+	return fmt.Errorf("%w: %w on %s: memory that is shared with a NIC daemon",
+		ErrFile, errors.ErrUnsupported, runtime.GOOS)
 }
 
 func hugePage(int) int64 { return 0 }

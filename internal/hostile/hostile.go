@@ -3,7 +3,7 @@
 //
 //	      ┌──────────────── expelled, refused, or bored ─────────────────┐
 //	      ▼                                                              │
-//	connect ─► attach ─► rw, ro, kick, wake ─► an act, at full speed ────┘   until the time is over
+//	connect ─► attach ─► rw, ro, kick, wake ─► an act, at full speed ────┘  until the time is over
 //
 // `weft bench hostile` runs it against a daemon, and so do the daemon's tests. It needs no
 // privilege and uses none. Nothing keeps a user with the right to signal the daemon from ending

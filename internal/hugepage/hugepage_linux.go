@@ -45,7 +45,8 @@ func Map(n int) ([]byte, error) {
 func Explain(n int, err error) error {
 	if errors.Is(err, unix.ENOMEM) {
 		return fmt.Errorf(
-			"%d bytes in huge pages: %w; too few are free (HugePages_Free in /proc/meminfo), sysctl vm.nr_hugepages sets more aside",
+			"%d bytes in huge pages: %w; too few are free (HugePages_Free in /proc/meminfo), "+
+				"sysctl vm.nr_hugepages sets more aside",
 			n, err)
 	}
 	return fmt.Errorf("%d bytes in huge pages: %w", n, err)

@@ -11,9 +11,9 @@ import (
 // begins the next batch when one has ended. If the server is dead and each batch waited for the
 // whole timeout, an fsync would take a multiple of the timeout.
 //
-//	well ──► an operation times out ──► silent: little time ──► an operation succeeds ──► mixed: more time
-//	 ▲                                                                                        │
-//	 └─────────────── no operation has timed out for the length of a timeout ─────────────────┘
+//	well ──► a timeout ──► silent: little time ──► an operation succeeds ──► mixed: more time
+//	 ▲                                                                         │
+//	 └──────── no operation has timed out for the length of a timeout ─────────┘
 type outage struct {
 	timeout time.Duration
 

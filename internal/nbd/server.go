@@ -118,7 +118,8 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("nbd: a device of %d bytes; expected more than 0", n)
 	}
 	if len(cfg.Export) > maxName {
-		return nil, fmt.Errorf("nbd: the name of an export has %d bytes; expected at most %d, which clients can ask for",
+		return nil, fmt.Errorf("nbd: the name of an export has %d bytes; expected at most %d, "+
+			"which clients can ask for",
 			len(cfg.Export), maxName)
 	}
 	if cfg.Block == 0 {

@@ -10,10 +10,10 @@ import (
 //
 //	client                                  server
 //	  ── any option ─────────────────────────►
-//	  ◄─ NBD_REP_ERR_TLS_REQD ────────────────      EXPORT_NAME has no answer: the connection ends
+//	  ◄─ NBD_REP_ERR_TLS_REQD ────────────────  EXPORT_NAME has no answer: the connection ends
 //	  ── STARTTLS ───────────────────────────►
 //	  ◄─ NBD_REP_ACK ─────────────────────────
-//	  ◄═ TLS ════════════════════════════════►      the options start again; the client sends no flags
+//	  ◄═ TLS ════════════════════════════════►  the options start again; the client sends no flags
 
 // requireTLS refuses an option that arrives before STARTTLS.
 func (n *conn) requireTLS(o option) error {

@@ -8,8 +8,8 @@ import (
 // worker carries out requests: the last one that it has read, or short reads as long as more
 // arrive while some are in flight.
 //
-//	gather: a request ──┬─ no short read ─► do
-//	                    └─ all short reads here ─► readAll ─► one has ended: reply ─► more short reads ─► …
+//	gather: request ┬─ no short read ─► do
+//	                └─ all short reads here ─► readAll ─► one ended: reply ─► more short ones ─► …
 type worker struct {
 	n     *conn
 	mem   []*job // all jobs of the worker

@@ -50,7 +50,8 @@ func fill(i, n int) []byte {
 // check compares a received message with message i of n bytes.
 func check(m *weft.Message, got []byte, from weft.Name, tag weft.Tag, i, n int) error {
 	if m.From != from || m.Tag != tag || m.Full != n || !bytes.Equal(got, fill(i, n)) {
-		return fmt.Errorf("%d of %d bytes from %v with tag %d; expected message %d of %d bytes from %v with tag %d, as it was sent",
+		return fmt.Errorf("%d of %d bytes from %v with tag %d; expected message %d of %d bytes from %v with tag %d, "+
+			"as it was sent",
 			m.Len, m.Full, m.From, m.Tag, i, n, from, tag)
 	}
 	return nil

@@ -45,7 +45,8 @@ func basic(head []byte) (credentials, error) {
 	}
 	user, password, ok := strings.Cut(string(said), ":")
 	if !ok {
-		return credentials{}, fmt.Errorf("the header Proxy-Authorization has %d bytes without a colon; expected USER:PASSWORD in base64",
+		return credentials{}, fmt.Errorf("the header Proxy-Authorization has %d bytes without a colon; "+
+			"expected USER:PASSWORD in base64",
 			len(said))
 	}
 	return credentials{user, password}, nil

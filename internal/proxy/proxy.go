@@ -1,11 +1,11 @@
 // Package proxy carries connections from one kind of network to another. It dials a connection
 // for each accepted one, and copies bytes in both directions until both have ended.
 //
-//	accepted ──► seat ──► turn ──► dial ──► copy ──► the end of each direction is passed on separately
-//	               │        │        │        └────► a direction that fails fails both ends (passer.go)
-//	               │        │        └─ fails: the accepted one is reset, or answered if it asked (ask.go)
-//	               │        └─ dials begin in the order of the accepts (order.go)
-//	               └─ no seat is free: it is reset, or a client that has not asked yet gives way (seat.go)
+//	accepted ─► seat ─► turn ─► dial ─► copy ─► the end of each direction is passed on separately
+//	             │       │       │       └────► a direction that fails fails both ends (passer.go)
+//	             │       │       └─ fails: the accepted is reset, or answered if it asked (ask.go)
+//	             │       └─ dials begin in the order of the accepts (order.go)
+//	             └─ no seat: it is reset, or a client that has not asked yet gives way (seat.go)
 package proxy
 
 import (

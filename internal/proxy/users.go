@@ -85,7 +85,8 @@ func parseUsers(text string, least int) (*Users, error) {
 			return nil, fmt.Errorf("line %d: user %q: %w", number, name, err)
 		}
 		if costAt != 0 && n != cost {
-			return nil, fmt.Errorf("line %d: the hash has cost %d and that of line %d has cost %d; expected one cost for all users, since the time of a check would tell which users exist",
+			return nil, fmt.Errorf("line %d: the hash has cost %d and that of line %d has cost %d; "+
+				"expected one cost for all users, since the time of a check would tell which users exist",
 				number, n, costAt, cost)
 		}
 		cost, costAt = n, number
@@ -133,10 +134,12 @@ func costOf(hash string, least int) (int, error) {
 	n, err := bcrypt.Cost([]byte(hash))
 	switch {
 	case err != nil:
-		return 0, errors.New("the hash is not one of bcrypt; expected $2a$COST$…, as weft proxy password USER prints it")
+		return 0, errors.New("the hash is not one of bcrypt; expected $2a$COST$…, " +
+			"as weft proxy password USER prints it")
 	case n < least || n > limits.MostPasswordCost:
 		return 0,
-			fmt.Errorf("the hash has cost %d; expected %d to %d, as from weft proxy password USER or htpasswd -nB -C %d USER",
+			fmt.Errorf("the hash has cost %d; expected %d to %d, as from weft proxy password USER "+
+				"or htpasswd -nB -C %d USER",
 				n, least, limits.MostPasswordCost, limits.PasswordCost)
 	}
 	if !whole(hash) {

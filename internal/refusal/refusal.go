@@ -3,7 +3,7 @@
 // ends the program at a later access.
 //
 //	a call fails ──► Of: call, error, limit, cure
-//	memory will be promised ──► Memory: the address space, the cgroups, the host ──► Commit: take it now
+//	memory will be promised ──► Memory: address space, cgroups, host ──► Commit: take it now
 package refusal
 
 import (

@@ -93,7 +93,7 @@ func TestOneRegistryThatFailsEndsTheWatch(t *testing.T) {
 	}
 }
 
-// slow is a registry whose Nodes waits for the test, and whose Watch reports the changes of the test.
+// slow is a registry whose Nodes waits for the test, and whose Watch reports the test's changes.
 type slow struct {
 	mu      sync.Mutex
 	now     []Node

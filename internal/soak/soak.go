@@ -3,7 +3,7 @@
 //
 //	one                               other
 //	 │ ◄───────── greeting ──────────► │   the terms, which must be the same
-//	 │ ◄──── message 0, 1, 2 … ──────► │   in both directions; sizes and bytes follow from the seed
+//	 │ ◄──── message 0, 1, 2 … ──────► │   both directions; sizes and bytes follow from the seed
 //	 │ ◄────────── verified ─────────► │   all messages of the peer arrived intact
 //	 │            … quiet …            │   nothing may come after it
 //

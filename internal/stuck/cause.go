@@ -325,7 +325,8 @@ func (a *analysis) remainder() Cause {
 		return a.detached()
 	case waiting > 0:
 		return Cause{Kind: CauseNetwork,
-			Text: "each member is in the operation that others wait in: it may be about to end, or the network loses frames"}
+			Text: "each member is in the operation that others wait in: it may be about to end, " +
+				"or the network loses frames"}
 	}
 	return Cause{Kind: CauseNone, Text: "no rank waits for another"}
 }
@@ -344,5 +345,6 @@ func (a *analysis) detached() Cause {
 		}
 	}
 	return Cause{Kind: CauseNone,
-		Text: "no rank is attached to a daemon: with a NIC inside the program, only the states of the processes are known"}
+		Text: "no rank is attached to a daemon: with a NIC inside the program, " +
+			"only the states of the processes are known"}
 }

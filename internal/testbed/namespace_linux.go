@@ -162,11 +162,13 @@ func explain(doing string, err error) error {
 	var advice string
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		advice = "needs CAP_SYS_ADMIN and CAP_NET_ADMIN, and CAP_BPF for loss: run as root, in a container with --privileged, or without loss under 'unshare --user --map-root-user'"
+		advice = "needs CAP_SYS_ADMIN and CAP_NET_ADMIN, and CAP_BPF for loss: run as root, " +
+			"in a container with --privileged, or without loss under 'unshare --user --map-root-user'"
 	case errors.Is(err, unix.ENOSPC):
 		advice = "the limit on namespaces is reached: raise it with 'sysctl user.max_net_namespaces'"
 	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOSYS):
-		advice = "needs a kernel with network namespaces, veth and bridge, and for loss with BPF: CONFIG_NET_NS, CONFIG_VETH, CONFIG_BRIDGE, CONFIG_BPF_SYSCALL"
+		advice = "needs a kernel with network namespaces, veth and bridge, and for loss with BPF: CONFIG_NET_NS, " +
+			"CONFIG_VETH, CONFIG_BRIDGE, CONFIG_BPF_SYSCALL"
 	default:
 		return fmt.Errorf("testbed: %s: %w", doing, err)
 	}

@@ -44,7 +44,8 @@ func pace(nl *netlink.Handle, l netlink.Link, bits int64, frameBytes, queueFrame
 		Limit:  uint32(bucket + queueFrames*frameBytes),
 	})
 	if errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("%w: a rate for %s: %w (the kernel has no token bucket: it needs CONFIG_NET_SCH_TBF, or 'modprobe sch_tbf')",
+		return fmt.Errorf("%w: a rate for %s: %w (the kernel has no token bucket: it needs CONFIG_NET_SCH_TBF, "+
+			"or 'modprobe sch_tbf')",
 			ErrUnavailable, l.Attrs().Name, err)
 	}
 	if err != nil {

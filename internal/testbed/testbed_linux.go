@@ -200,7 +200,8 @@ func (h *Host) SetPlugged(plugged bool) error {
 func (t *Testbed) RemoveLink(host int) error {
 	h := t.hosts[host]
 	if h.bridge == nil || t.shaped != nil {
-		return fmt.Errorf("testbed: host %d is on no bridge; build with Config.Lossy, and without Delay, Jitter, Duplicate and Reorder", host)
+		return fmt.Errorf("testbed: host %d is on no bridge; build with Config.Lossy, and without Delay, Jitter, "+
+			"Duplicate and Reorder", host)
 	}
 	nl, err := h.ns.netlink()
 	if err != nil {

@@ -21,7 +21,8 @@ type Host struct{}
 type Cmd struct{ *exec.Cmd }
 
 func unavailable() error {
-	return fmt.Errorf("%w on %s: hosts are made of Linux network namespaces; run it on Linux, or in a virtual machine or privileged container with it",
+	return fmt.Errorf("%w on %s: hosts are made of Linux network namespaces; run it on Linux, "+
+		"or in a virtual machine or privileged container with it",
 		ErrUnavailable, runtime.GOOS)
 }
 

@@ -2,7 +2,7 @@
 // pages that were not used recently go back to it, so that the amount of local memory stays
 // within a limit.
 //
-//	program ── touches a missing page ──► kernel ── userfaultfd ──► Pager ── internal/paging decides
+//	program ── touches a missing page ──► kernel ── userfaultfd ──► Pager: internal/paging decides
 //	        ◄── continues ── UFFDIO_COPY into shared memory ◄──────────┤◄── page ── Device
 //	           a page of it is protected, copied and cut out ─────────►└── page ──► Device
 //
@@ -19,7 +19,7 @@
 // (SOCK_SEQPACKET):
 //
 //	pager ──► program   {bytes, page uint64}, and the memfd
-//	program ──► pager   {address uint64} of its shared mapping of all the memfd, and a new userfaultfd
+//	program ──► pager   {address uint64} of its shared map of all the memfd, and a new userfaultfd
 //	pager ──► program   "ok", or an error text
 //
 // Numbers are in native byte order. The connection and the userfaultfd stay open as long as the

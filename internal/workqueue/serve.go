@@ -45,7 +45,8 @@ func Serve(ctx context.Context, p *weft.Process, do func(of weft.Name, job []byt
 		case err != nil:
 			return fmt.Errorf("workqueue: serve: %w", err)
 		case m.Tag != jobTag || !m.IsCall() || len(request) < idBytes:
-			return fmt.Errorf("workqueue: %d bytes with tag %d came from %v, a call %v; expected jobs on port %d alone", len(request), m.Tag, m.From, m.IsCall(), Port)
+			return fmt.Errorf("workqueue: %d bytes with tag %d came from %v, a call %v; "+
+				"expected jobs on port %d alone", len(request), m.Tag, m.From, m.IsCall(), Port)
 		}
 		k := jobKey{m.Addr, binary.LittleEndian.Uint64(request)}
 		answer, known := d.answers[k]

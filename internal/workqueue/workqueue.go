@@ -2,7 +2,7 @@
 // workers that do them. It uses a port of the application's process, and takes time, goroutines
 // and events from the process. So it runs unchanged on every kind of process.
 //
-//	Queue.Do ──► a worker that is not known to be down ──Call──► Serve: the job's function, once for each id
+//	Queue.Do ──► a worker not known to be down ──Call──► Serve: the job's function, once per id
 //	    ▲                │ no answer in time, or the worker has ended
 //	    └── after a pause, the next ◄──┘
 //

@@ -22,7 +22,8 @@ import (
 //
 //	[[node]]
 //	id      = "0:0:0:96:221:127:255:140"   # optional
-//	key     = "weftpub1-…"                  # optional: its static key; without id, the id is that of the key
+//	key     = "weftpub1-…"                  # optional: its static key; without id,
+//	                                        # the id is that of the key
 //	name    = "host-3"                      # optional: a name for programs and tools
 //	address = "10.0.0.2:7700"              # or the name of its host; without a port: 7700
 //	position = [3, 0]                       # on the torus, if the fabric is one
