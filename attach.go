@@ -341,7 +341,8 @@ func (m *attachedMemory) Alloc(n int, huge bool) (uint32, uint64, []byte, error)
 // daemon cannot map such memory.
 func (m *attachedMemory) Register(mem []byte, of *proc.File, sealed bool) (uint32, uint64, error) {
 	if of == nil {
-		const text = "%w: a NIC daemon cannot reach %d bytes of this program's memory; use Alloc, AllocHuge or RegisterFile"
+		const text = "%w: a NIC daemon cannot reach %d bytes of this program's memory; use Alloc, " +
+			"AllocHuge or RegisterFile"
 		return 0, 0, fmt.Errorf(text, ErrBadArgument, len(mem))
 	}
 	// The daemon would refuse the file and end the connection.

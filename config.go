@@ -33,11 +33,12 @@ type Config struct {
 	// the index is the rank. Open reads the variables of these launchers, in this order:
 	//
 	//   - weft run: WEFT_NAME, WEFT_RANK, WEFT_SIZE
-	//   - launchers with PMI-1, such as mpiexec.hydra of MPICH: PMI_RANK, PMI_SIZE, PMI_FD or PMI_PORT
+	//   - launchers with PMI-1, such as mpiexec.hydra of MPICH: PMI_RANK, PMI_SIZE, PMI_FD or
+	//     PMI_PORT
 	//   - Open MPI and PRRTE: OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE, PMIX_NAMESPACE
 	//   - srun of Slurm: SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_JOB_ID, SLURM_STEP_ID
-	//   - an Indexed Job or a JobSet of Kubernetes: JOB_COMPLETION_INDEX and JOBSET_NAME. The manifest
-	//     also sets WEFT_SIZE to the number of ranks.
+	//   - an Indexed Job or a JobSet of Kubernetes: JOB_COMPLETION_INDEX and JOBSET_NAME. The
+	//     manifest also sets WEFT_SIZE to the number of ranks.
 	//   - a LeaderWorkerSet of Kubernetes: LWS_WORKER_INDEX, LWS_GROUP_SIZE, LWS_LEADER_ADDRESS
 	//
 	// If the launcher restarts the job, the restart number becomes part of the application. The

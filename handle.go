@@ -39,7 +39,8 @@ func (h Handle) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, h.String(
 
 // AppendBinary appends the binary form of the handle to b. The binary form has HandleLen bytes.
 func (h Handle) AppendBinary(b []byte) ([]byte, error) {
-	// 0 NIC id 8 · 8 slot 2, zero 2 · 12 generation 4 · 16 region 4, zero 4 · 24 key 8 · 32 length 8
+	// 0 NIC id 8 · 8 slot 2, zero 2 · 12 generation 4 · 16 region 4, zero 4 · 24 key 8 ·
+	// 32 length 8
 	le := binary.LittleEndian
 	b = le.AppendUint64(b, uint64(h.owner.NIC))
 	b = le.AppendUint32(b, uint32(h.owner.Slot))

@@ -7,7 +7,7 @@ import "github.com/weftnet/weft/internal/vni"
 type Tag uint64
 
 const (
-	// MaxTag is the largest tag, 0xffff_ffff_ffff. The 16 bits above it hold the number of the [Port].
+	// MaxTag is the largest tag, 0xffff_ffff_ffff. The 16 bits above hold the number of the [Port].
 	MaxTag Tag = vni.TagMask
 
 	// In a receive, AnyTag matches every tag of the receive's port. No message can be sent with

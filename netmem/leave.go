@@ -9,7 +9,7 @@ import (
 // When a client ends or stops using a server, it tells the server, which then drops the client's
 // pages:
 //
-//	Close ────────► opLeave to all servers that are up ─► answers, or leavingFor ─► the port closes
+//	Close ────────► opLeave to all servers that are up ─► answers, or leavingFor ─► port closes
 //	RemoveServer ─► opLeave to one server, in a goroutine
 //
 // The request contains the epoch of the life that it ends, so a late or duplicate request ends no

@@ -16,7 +16,7 @@ import (
 // A server keeps the pages of a client while the client lives. After that, no other process can use
 // the pages:
 //
-//	opens ─► lives ─┬─ its process or its NIC ends ─────────────────────────► its pages are dropped
+//	opens ─► lives ─┬─ its process or its NIC ends ─────────────────────────► pages are dropped
 //	           ▲    ├─ a process of its name opens, and this one is silent ─► the same
 //	           │    ├─ it leaves: it is closed, or the server is removed ───► the same
 //	  a request│    ├─ a new client opens in its process ───────────────────► the same

@@ -6,7 +6,7 @@ import "context"
 //
 //	discarded ─► the server is told ─► it has answered
 //	    │               └── it does not answer ──► owed ──► it is back: told again
-//	    └── it is down ─────────────────────────► owed      it has another epoch: its pages are gone
+//	    └── it is down ─────────────────────────► owed      another epoch: its pages are gone
 //	a new page was not written to all servers ──► owed
 //
 // If the page was written again meanwhile, it has a later version and stays. Without this list, the

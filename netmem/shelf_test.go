@@ -229,8 +229,8 @@ func TestAnUnusedShelfIsDropped(t *testing.T) {
 	}
 }
 
-// A server that counts a client as ended answers it nothing, and may have the page all the same. The
-// client neither takes the page for missing nor fills the rest of it with zeros.
+// A server that counts a client as ended answers it nothing, and may have the page all the same.
+// The client neither takes the page for missing nor fills the rest of it with zeros.
 func TestAPageOfAServerThatHasForgottenTheClientIsNotMissing(t *testing.T) {
 	l := newLibrary(t, 1, 3, roomy, sim.Faults{})
 	data := patterned(5_000, 1)

@@ -11,7 +11,7 @@ import (
 // between runs without the store's lock:
 //
 //	evict ─► transfers ─► next ─► do: write ─► finish: the buffer is free
-//	load  ─► transfers ─► next ─► do: read  ─► finish: the slot is free, and waiting requests go on
+//	load  ─► transfers ─► next ─► do: read  ─► finish: the slot is free, waiting requests go on
 //
 // A frame that is being written stays readable in memory until the file has it. So a store may
 // exceed its limit by some frames, and it has no room only when their number is at its bound.

@@ -44,16 +44,17 @@ const (
 // String returns the text for the user of a client.
 func (s status) String() string {
 	return [...]string{
-		statusOK:        "success",
-		statusFull:      "the server has no room",
-		statusQuota:     "this client has as much at the server as its quota allows",
-		statusMissing:   "the server does not have the page",
-		statusRefused:   "the server does not admit this client",
-		statusEpoch:     "the server has restarted, or has taken this client for ended",
-		statusBad:       "the server finds the request malformed, or its page damaged",
-		statusTaken:     "another client of this name is still alive at the server",
-		statusUnshelved: "the server stores no shelves: start it with a time to keep them, ServerConfig.Shelve or --shelve",
-		statusBusy:      "the server is busy",
+		statusOK:      "success",
+		statusFull:    "the server has no room",
+		statusQuota:   "this client has as much at the server as its quota allows",
+		statusMissing: "the server does not have the page",
+		statusRefused: "the server does not admit this client",
+		statusEpoch:   "the server has restarted, or has taken this client for ended",
+		statusBad:     "the server finds the request malformed, or its page damaged",
+		statusTaken:   "another client of this name is still alive at the server",
+		statusUnshelved: "the server stores no shelves: start it with a time to keep them, " +
+			"ServerConfig.Shelve or --shelve",
+		statusBusy: "the server is busy",
 	}[s]
 }
 
@@ -69,11 +70,11 @@ const statusBusy = statuses
 //	 4  request  4   the client's number of the request; the same in the answer
 //	 8  volume   8
 //	16  page     8   its number in the volume
-//	24  version  8   of the page; in an answer, of the server's page; to open: when the client began
+//	24  version  8   of the page; in an answer, the server's; to open: when the client began
 //	32  epoch    8   of the client's life at the server; in a request, 0 or the known one
 //	40  crc      4   of the page, if there is one: CRC-32C
 //	44  size     4   of the page
-//	48  room     8   in an answer: bytes that the client could still use there; in a request: the shelf
+//	48  room     8   in an answer: bytes that the client may still use; in a request: the shelf
 //	56  sum      4   CRC-32C of the bytes that follow; equal to crc if they are the whole page
 //	60  kept     2   length of the page as servers keep it; less than size if it is compressed
 //	62  shard    1   number of the shard that follows

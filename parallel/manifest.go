@@ -14,7 +14,7 @@ import (
 //	a.data      a.manifest      b.data      b.manifest
 //	block 0 of u, block 1 of u, … block 0 of v, …    elements in the order of blocks and indices
 //
-//	manifest:  "WEFTCKP2"  step u64  serial u64  variables u32  { variable }  CRC-32C of all before
+//	manifest:  "WEFTCKP2"  step u64  serial u64  variables u32  { variable }  CRC-32C of the rest
 //	variable:  name [32]  element type [28]  element size u32  divided axis u32
 //	           axes u32  { length u64 }  blocks u32  { CRC-32C of the elements of a block }
 //	           parts u32  { first block u32  offset u64 }

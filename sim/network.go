@@ -52,7 +52,7 @@ func setDefault[T comparable](field *T, value T) {
 
 // network is the switch that connects all ports.
 //
-//	Reserve, Commit ─► out ─Flush─► wire (bandwidth) ─► path (faults, delay) ─event─► in ─Poll─► NIC
+//	Reserve, Commit ─► out ─Flush─► wire: bandwidth ─► path: faults, delay ─event─► in ─Poll─► NIC
 type network struct {
 	s      *sched
 	link   Link

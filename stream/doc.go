@@ -34,17 +34,17 @@
 // Every error except [io.EOF] is a [*net.OpError], and wraps the error that TCP would return.
 // [errors.Is] distinguishes these errors:
 //
-//	nothing listens to the service, or its backlog is full    Dial: ECONNREFUSED
-//	no NIC knows the name of the process                      Dial: ECONNREFUSED
-//	the NIC of the process does not answer                    Dial: EHOSTUNREACH
-//	the peer called Close or CloseWrite                       Read: the remaining bytes, then io.EOF
-//	the peer called Close                                     Write: EPIPE
-//	the peer called Abort, or Close with bytes unread         ECONNRESET
-//	the peer's process, its NIC or its daemon ended           ECONNRESET, within three seconds
-//	the peer's host is silent                                 ETIMEDOUT, after twice KeepAlive
-//	the peer's process is stopped, but lives                  ETIMEDOUT, after Patience
-//	this end's process, NIC or daemon ended                   net.ErrClosed
-//	a deadline passed                                         os.ErrDeadlineExceeded
+//	nothing listens to the service, or its backlog is full  Dial: ECONNREFUSED
+//	no NIC knows the name of the process                    Dial: ECONNREFUSED
+//	the NIC of the process does not answer                  Dial: EHOSTUNREACH
+//	the peer called Close or CloseWrite                     Read: the remaining bytes, then io.EOF
+//	the peer called Close                                   Write: EPIPE
+//	the peer called Abort, or Close with bytes unread       ECONNRESET
+//	the peer's process, its NIC or its daemon ended         ECONNRESET, within three seconds
+//	the peer's host is silent                               ETIMEDOUT, after twice KeepAlive
+//	the peer's process is stopped, but lives                ETIMEDOUT, after Patience
+//	this end's process, NIC or daemon ended                 net.ErrClosed
+//	a deadline passed                                       os.ErrDeadlineExceeded
 //
 // A process that a signal, a debugger or a container runtime has stopped sends nothing, but its NIC
 // says that it lives. The stream then waits, as TCP does: no byte is lost if the process continues

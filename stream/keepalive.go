@@ -13,7 +13,8 @@ import (
 // process lives:
 //
 //	silence ──► ping ──► a message of the peer            the peer is well
-//	 KeepAlive    └────► none ──► question to its NIC ──► it lives: ping again after KeepAlive, up to Patience
+//	 KeepAlive    └────► none ──► question to its NIC ──► it lives: ping again after KeepAlive,
+//	                                       │              up to Patience
 //	                                       └────────────► it ended, or no answer: the stream fails
 //
 // A waiting stream costs its buffers and one question in each KeepAlive for all streams to one
