@@ -96,7 +96,8 @@ func TestLinksBetweenDocumentsLeadSomewhere(t *testing.T) {
 	}
 }
 
-// The section "Layers" of docs/architecture.md describes each package in one place, and no package that is gone.
+// The section "Layers" of docs/architecture.md describes each package in one place, and no package
+// that is gone.
 func TestArchitectureNamesEveryPackageInOneLayer(t *testing.T) {
 	_, layers, ok := strings.Cut(read(t, "docs/architecture.md"), "\n## Layers\n")
 	layers, _, ok2 := strings.Cut(layers, "\n## ")
