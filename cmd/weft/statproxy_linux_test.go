@@ -94,7 +94,7 @@ func TestAProxyTellsItsConnectionsAndDrainsOnATermSignal(t *testing.T) {
 		return n
 	}
 	for deadline := time.Now().Add(patience); back() < 17 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		s = said() // an echo is counted after it has been written, and may have been read by then
+		s = said() // an echo is counted after it was written, so the client may have it before
 	}
 	if s.PID != c.Process.Pid || s.Listener != clients || s.Counts.Accepted != 2 || s.Counts.Open != 2 || s.Counts.There != 17 || len(s.Connections) != 2 {
 		t.Fatalf("the proxy tells %+v", s)

@@ -91,8 +91,9 @@ func (a *Attachment) Alloc(ctx context.Context, n int, huge bool) (id uint32, ke
 
 // Register makes a region of n bytes, from offset on, of the memory behind a descriptor. The
 // descriptor stays the caller's.
-func (a *Attachment) Register(ctx context.Context, fd int, offset int64, n int, sealed bool) (id uint32,
-	key uint64, err error) {
+func (a *Attachment) Register(
+	ctx context.Context, fd int, offset int64, n int, sealed bool,
+) (id uint32, key uint64, err error) {
 	r, _, err := a.conn.call(ctx, &Request{Op: OpRegister,
 		Given: &Register{Offset: offset, Bytes: int64(n), Sealed: sealed}}, 0, fd)
 	if err != nil {
@@ -106,8 +107,9 @@ func (a *Attachment) Register(ctx context.Context, fd int, offset int64, n int, 
 
 // Part makes a region of its own, for other processes, of n bytes of a region from offset on. If
 // it is sealed, others may only read it. Free ends it.
-func (a *Attachment) Part(ctx context.Context, of uint32, offset, n int, sealed bool) (id uint32,
-	key uint64, err error) {
+func (a *Attachment) Part(
+	ctx context.Context, of uint32, offset, n int, sealed bool,
+) (id uint32, key uint64, err error) {
 	r, _, err := a.conn.call(ctx, &Request{Op: OpPart,
 		Part: &Part{Region: of, Offset: int64(offset), Bytes: int64(n), Sealed: sealed}}, 0)
 	if err != nil {

@@ -29,7 +29,7 @@ func init() {
 	}
 }
 
-// xdpBetweenHosts returns AF_XDP, or UDP on loopback, which has no queues to take frames from.
+// xdpBetweenHosts returns AF_XDP. On loopback, which has no queues for AF_XDP, it returns UDP.
 func xdpBetweenHosts(addr string) weft.Link {
 	if at, err := netip.ParseAddrPort(addr); err == nil && at.Addr().IsLoopback() {
 		return weft.UDP(addr)
