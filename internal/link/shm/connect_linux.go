@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -264,12 +265,10 @@ func (d *Driver) readSocket(fd int) {
 			return
 		}
 	}
-	var b [64]byte
-	if d.sleeping {
-		if n, _, err := unix.Recvfrom(fd, b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT); err == nil && n > 0 {
-			return
-		}
+	if d.sleeping && hasBytes(fd) {
+		return
 	}
+	var b [64]byte
 	for {
 		n, err := unix.Read(fd, b[:])
 		if err == unix.EAGAIN {
@@ -292,6 +291,15 @@ func (d *Driver) readSocket(fd int) {
 			return
 		}
 	}
+}
+
+// hasBytes reports whether bytes lie in a socket, and leaves them there. unix.Recvfrom would
+// allocate memory for the address of the sender.
+func hasBytes(socket int) bool {
+	var b [1]byte
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(socket), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
+		unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
+	return errno == 0 && n > 0
 }
 
 // readHello completes a connection.

@@ -111,6 +111,23 @@ func TestAFrameWakesWhoeverSleepsAndNobodyElse(t *testing.T) {
 	}
 }
 
+// A process that is busy finds its NIC asleep with a wake-up before it, and looks at it each
+// time. On a machine with other work that is once a message.
+func TestAWakeUpThatIsLeftForTheSleeperAllocatesNothing(t *testing.T) {
+	a, b := listen(t, Config{}), listen(t, Config{})
+	var in linktest.Inbox
+	linktest.Send(t, a, b.Addr(), []byte("connect"))
+	linktest.Collect(t, b, &in, 1)
+	b.Sleep()
+	linktest.Send(t, a, b.Addr(), []byte("wake"))
+	if n := testing.AllocsPerRun(100, b.look); n != 0 {
+		t.Errorf("a look at a wake-up makes %v allocations; expected none", n)
+	}
+	if !readable(t, b.Fd()) {
+		t.Error("the looks took the wake-up from the one who sleeps")
+	}
+}
+
 // Others may poll while the helper sleeps. It must still be woken by frames that arrive
 // afterwards.
 func TestAPollDoesNotEndTheSleep(t *testing.T) {
