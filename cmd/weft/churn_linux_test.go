@@ -44,7 +44,7 @@ func TestHostsThatChangeLoseNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tb.Close()
+	t.Cleanup(func() { tb.Close() }) // after the hosts, whose daemons would start again
 	lasting, seed := 15*time.Second, *churnSeed
 	switch {
 	case *long:

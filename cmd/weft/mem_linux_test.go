@@ -161,12 +161,12 @@ func TestABlockDeviceOutlivesTheDeathsOfItsServers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
-	period, seconds := "10", "60"
-	if !*long {
-		period, seconds = "5", "12"
+	load := []string{"MEM_PERIOD=2", "MEM_SECONDS=5", "MEM_RATE=500", "MEM_IMAGE_MIB=16"}
+	if *long {
+		load = []string{"MEM_PERIOD=10", "MEM_SECONDS=60"}
 	}
 	r := testbedExec(t, "--hosts", "4", "--loss", "2%", "--", "testdata/mem-host.sh")
-	r.Env = append(r.Env, "WEFT="+os.Args[0], "MEM_DIR="+t.TempDir(), "MEM_PERIOD="+period, "MEM_SECONDS="+seconds)
+	r.Env = append(append(r.Env, "WEFT="+os.Args[0], "MEM_DIR="+t.TempDir()), load...)
 	status, out := r.status(t), ""
 	out = r.stdout.String() + r.stderr.String()
 	for _, want := range []string{"mem/1 is killed", "err= 0", "Images are identical."} {
@@ -196,13 +196,13 @@ func TestDatabasesOnNetworkMemoryLoseNoTransaction(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
-	period, seconds := "20", "300"
-	if !*long {
-		period, seconds = "4", "12"
+	load := []string{"MEM_PERIOD=2", "MEM_SECONDS=6", "MEM_RATE=20"}
+	if *long {
+		load = []string{"MEM_PERIOD=20", "MEM_SECONDS=300"}
 	}
 	r := testbedExec(t, "--hosts", "4", "--", "testdata/db-host.sh")
 	dir := t.TempDir()
-	r.Env = append(r.Env, "WEFT="+os.Args[0], "MEM_DIR="+dir, "MEM_PERIOD="+period, "MEM_SECONDS="+seconds)
+	r.Env = append(append(r.Env, "WEFT="+os.Args[0], "MEM_DIR="+dir), load...)
 	status := r.status(t)
 	out := r.stdout.String() + r.stderr.String()
 	for _, want := range []string{" is killed", "number of failed transactions: 0 (0.000%)", "transactions, and all are there", "the sums are right, and the filesystem is clean"} {

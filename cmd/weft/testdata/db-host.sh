@@ -6,7 +6,8 @@
 #	MEM_DIR=$(mktemp -d) weft testbed exec --hosts 4 -- cmd/weft/testdata/db-host.sh
 #
 # $WEFT is the weft to use, unless it is the one on the path; $MEM_PERIOD are the seconds from one death to the next,
-# $MEM_SECONDS how long the databases work. It needs root, PostgreSQL, sqlite3, FUSE, loop devices and ext4.
+# $MEM_SECONDS how long the databases work, $MEM_RATE how many transactions each of them makes in a second (default: as many
+# as it can). It needs root, PostgreSQL, sqlite3, FUSE, loop devices and ext4.
 set -eu
 export MEM_PERIOD=${MEM_PERIOD:-20}
 ((WEFT_HOST == 0)) || exec "$(dirname "$0")/mem-host.sh"
@@ -53,13 +54,14 @@ pgbench -q -i -s 1 2>"$MEM_DIR/pgbench"
 sqlite3 "$disk/lite" 'create table account (id integer primary key, n integer); insert into account values (1, 0), (2, 0); create table log (i integer);'
 touch "$MEM_DIR/begun"
 
-pgbench -n -c 2 -T "${MEM_SECONDS:-300}" --failures-detailed >>"$MEM_DIR/pgbench" 2>&1 &
+pgbench -n -c 2 ${MEM_RATE:+-R "$MEM_RATE"} -T "${MEM_SECONDS:-300}" --failures-detailed >>"$MEM_DIR/pgbench" 2>&1 &
 bench=$!
 made=0
 while kill -0 $bench 2>/dev/null; do
 	sqlite3 "$disk/lite" "begin immediate; update account set n = n - 1 where id = 1; update account set n = n + 1 where id = 2; insert into log values ($made); commit;" ||
 		{ echo "sqlite: transaction $made failed"; exit 1; }
 	made=$((made + 1))
+	[[ -z ${MEM_RATE-} ]] || sleep "$(awk "BEGIN { print 1 / $MEM_RATE }")"
 done
 wait $bench || { tail "$MEM_DIR/pgbench" "$MEM_DIR/postgres"; exit 1; }
 grep -E 'number of transactions actually processed|number of failed transactions' "$MEM_DIR/pgbench"

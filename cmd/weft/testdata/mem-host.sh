@@ -6,7 +6,8 @@
 #	MEM_DIR=$(mktemp -d) weft testbed exec --hosts 4 --loss 2% -- cmd/weft/testdata/mem-host.sh
 #
 # $WEFT is the weft to use, unless it is the one on the path; $MEM_PERIOD are the seconds from one death to the next,
-# $MEM_SECONDS how long fio writes and verifies.
+# $MEM_SECONDS how long fio writes and verifies, $MEM_RATE how many blocks it writes in a second (default: as many as it
+# can), $MEM_IMAGE_MIB the size of the image that qemu-img writes.
 set -eu
 weft=${WEFT:-weft}
 period=${MEM_PERIOD:-10}
@@ -64,9 +65,9 @@ done
 touch "$MEM_DIR/begun"
 uri="nbd+unix:///?socket=$MEM_DIR/mem.sock"
 fio --name=verify --ioengine=nbd --uri="$uri" --rw=randrw --bs=4k --size=32m --iodepth=8 --verify=crc32c --verify_backlog=256 \
-	--verify_fatal=1 --verify_state_save=0 --time_based --runtime="${MEM_SECONDS:-60}" --output="$MEM_DIR/fio" || { grep -E "err=|error" "$MEM_DIR/fio"; exit 1; }
+	--verify_fatal=1 --verify_state_save=0 --time_based ${MEM_RATE:+--rate_iops="$MEM_RATE"} --runtime="${MEM_SECONDS:-60}" --output="$MEM_DIR/fio" || { grep -E "err=|error" "$MEM_DIR/fio"; exit 1; }
 grep -o 'err= *[0-9]*' "$MEM_DIR/fio"
-head -c 48M /dev/urandom >"$MEM_DIR/image"
+head -c "${MEM_IMAGE_MIB:-48}M" /dev/urandom >"$MEM_DIR/image"
 truncate -s 64M "$MEM_DIR/image"
 qemu-img convert -n -f raw -O raw "$MEM_DIR/image" "$uri"
 qemu-img compare -f raw -F raw "$MEM_DIR/image" "$uri"
