@@ -8,22 +8,22 @@ import (
 )
 
 // heatOf builds the example heat, and returns it with its arguments and the output of one rank.
-func heatOf(t *testing.T) (args []string, want string) {
+func heatOf(t *testing.T, steps string) (args []string, want string) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "heat")
 	if out, err := exec.Command("go", "build", "-o", program, "../../examples/heat").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	args = []string{program, "-side", "200", "-steps", "6000"}
+	args = []string{program, "-side", "200", "-steps", steps}
 	out, err := exec.Command(args[0], args[1:]...).Output()
-	if err != nil || !strings.HasPrefix(string(out), "step 6000: ") {
+	if err != nil || !strings.HasPrefix(string(out), "step "+steps+": ") {
 		t.Fatalf("one rank prints %q, %v", out, err)
 	}
 	return args, string(out)
 }
 
 func TestAParallelProgramPrintsTheSameBitsOnAnyNumberOfRanks(t *testing.T) {
-	args, want := heatOf(t)
+	args, want := heatOf(t, "1000")
 	ranks := []string{"1", "3", "5"}
 	if testing.Short() { // the programs are not raced, and they share a launcher
 		ranks = ranks[1:2]
@@ -49,7 +49,7 @@ kill -KILL $pid || exit
 wait $pid`
 
 func TestAParallelProgramContinuesWithTheSameBitsAfterADeath(t *testing.T) {
-	args, want := heatOf(t)
+	args, want := heatOf(t, "3000")
 	for _, c := range []struct{ onDeath, rank, note string }{
 		{"shrink", "1", "the others go on"},
 		{"shrink", "0", "the others go on"},
