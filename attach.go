@@ -9,8 +9,8 @@ import (
 
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/driver"
-	"github.com/weftnet/weft/internal/filemem"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/memory/filemem"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/nicid"
 	"github.com/weftnet/weft/internal/proc"

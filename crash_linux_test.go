@@ -16,9 +16,8 @@ import (
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/fabric"
 	"github.com/weftnet/weft/internal/fabric/fabrictest"
-	"github.com/weftnet/weft/internal/freeport"
-	"github.com/weftnet/weft/internal/lateness"
 	"github.com/weftnet/weft/internal/testbed"
+	"github.com/weftnet/weft/internal/testenv"
 	"golang.org/x/sys/unix"
 )
 
@@ -116,7 +115,7 @@ func place(t *testing.T, n *network) (h *testbed.Host, listen string) {
 	case "shm:":
 		listen = fmt.Sprintf("shm:%s/%d", t.Name()[strings.LastIndexByte(t.Name(), '/')+1:], os.Getpid())
 	case "":
-		listen = freeport.Loopback(t)
+		listen = testenv.Loopback(t)
 	}
 	return h, listen
 }
@@ -179,7 +178,7 @@ func TestAKilledNICIsUnreachableAndComesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		other.kill()
-		killed, late := time.Now(), lateness.Watch(t)
+		killed, late := time.Now(), testenv.WatchLateness(t)
 		for what, o := range map[string]*weft.Op{"a receive": &receive, "a long send": &send} {
 			if _, err := o.Wait(ctx); !errors.Is(err, weft.ErrUnreachable) {
 				t.Errorf("%s ended with %v; expected %v", what, err, weft.ErrUnreachable)

@@ -9,12 +9,12 @@ import (
 	"unsafe"
 
 	"github.com/weftnet/weft/internal/clock"
-	"github.com/weftnet/weft/internal/hugepage"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/memory/hugepage"
+	"github.com/weftnet/weft/internal/memory/touch"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/poller"
 	"github.com/weftnet/weft/internal/proc"
-	"github.com/weftnet/weft/internal/touch"
 )
 
 // embeddedWaiter waits by polling the NIC.

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/weftnet/weft/internal/filemem"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/memory/filemem"
 	"github.com/weftnet/weft/internal/proc"
 )
 

@@ -19,7 +19,7 @@ var breaksOfLimits = []lineBreak{
 	{"T6", "netmem/port.go", "if err := refusal.Memory(int64(n)); err != nil {", "if err := refusal.Memory(0); err != nil {", "cmd/weft TestAServerLargerThanItsContainerIsRefusedAtStart"},
 	{"T6", "internal/daemon/config.go", "if limited && c.RegionBytes > limit {", "if false {", "internal/daemon TestRegionsThatTheCgroupHasNoRoomForAreRefused"},
 	{"T6", "internal/daemon/regions_linux.go", "else if err = refusal.Memory(size); err == nil {", "else if err = refusal.Memory(0); err == nil {", "internal/daemon TestRegionsThatTheCgroupHasNoRoomForAreRefused"},
-	{"T6", "internal/hugepage/ordinary_unix.go", "refusal.Memory(int64(n))", "refusal.Memory(0)", ". TestARegionThatTheCgroupHasNoRoomForIsRefused"},
+	{"T6", "internal/memory/hugepage/ordinary_unix.go", "refusal.Memory(int64(n))", "refusal.Memory(0)", ". TestARegionThatTheCgroupHasNoRoomForIsRefused"},
 
 	{"T7", "internal/memfd/memfd_linux.go", "!errors.Is(err, unix.ENOSYS)", "true", "internal/memfd TestWithoutTheCallAFileLiesOnATmpfsWithoutAName"},
 	{"T7", "internal/memfd/memfd_linux.go", "|unix.O_EXCL", "", "internal/memfd TestWithoutTheCallAFileLiesOnATmpfsWithoutAName"},

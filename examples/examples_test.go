@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/daemon"
-	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // build compiles all programs, and returns their directory and names.
@@ -98,7 +98,7 @@ func TestTheExamplesPrintWhatTheySay(t *testing.T) {
 		return // no daemon
 	}
 	socket := filepath.Join(t.TempDir(), "nic.sock")
-	d, err := daemon.New(daemon.Config{Socket: socket, Listen: freeport.Loopback(t)}, io.Discard)
+	d, err := daemon.New(daemon.Config{Socket: socket, Listen: testenv.Loopback(t)}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/together"
+	"github.com/weftnet/weft/internal/load"
 	"github.com/weftnet/weft/parallel"
 )
 
@@ -35,7 +35,7 @@ func machines(t *testing.T, n int) []*parallel.Machine {
 		})
 		procs[i] = p
 	}
-	err := together.Run(ctx, n, func(ctx context.Context, i int) (err error) {
+	err := load.Together(ctx, n, func(ctx context.Context, i int) (err error) {
 		g, err := procs[i].World(ctx)
 		if err == nil {
 			list[i], err = parallel.On(ctx, procs[i], g)
@@ -55,7 +55,7 @@ func TestHeatOnRealNICsHasTheBitsOfOneRank(t *testing.T) {
 	}
 	for _, n := range []int{2, 3} {
 		list := machines(t, n)
-		err := together.Run(t.Context(), n, func(ctx context.Context, i int) error {
+		err := load.Together(t.Context(), n, func(ctx context.Context, i int) error {
 			got, err := heat(ctx, list[i], 1000, 50)
 			if err != nil || got != want {
 				return fmt.Errorf("%v, %w; expected %v", got, err, want)
@@ -71,7 +71,7 @@ func TestHeatOnRealNICsHasTheBitsOfOneRank(t *testing.T) {
 func TestLongElementsTravelInParts(t *testing.T) {
 	const length = 1 << 20 // 8 MiB; half of it moves to the other rank
 	list := machines(t, 2)
-	err := together.Run(t.Context(), 2, func(ctx context.Context, i int) error {
+	err := load.Together(t.Context(), 2, func(ctx context.Context, i int) error {
 		s, err := parallel.NewShape(ctx, list[i], parallel.Axis{Len: length})
 		if err != nil {
 			return err
@@ -102,7 +102,7 @@ func TestLongElementsTravelInParts(t *testing.T) {
 
 func TestRealRanksThatDivergeFailWithBothNames(t *testing.T) {
 	list, errs := machines(t, 3), make([]error, 3)
-	err := together.Run(t.Context(), 3, func(_ context.Context, i int) error {
+	err := load.Together(t.Context(), 3, func(_ context.Context, i int) error {
 		errs[i] = sumOrMax(list[i], i == 1)
 		return list[i].Close()
 	})
@@ -121,7 +121,7 @@ func TestRealRanksThatDivergeFailWithBothNames(t *testing.T) {
 // which the ranks exchange nothing, does not wait for it.
 func TestAnOperationBetweenTheStartAndTheEndOfALongHalo(t *testing.T) {
 	list := machines(t, 2)
-	err := together.Run(t.Context(), 2, func(ctx context.Context, i int) error {
+	err := load.Together(t.Context(), 2, func(ctx context.Context, i int) error {
 		s, err := parallel.NewShape(ctx, list[i], parallel.Axis{Len: 4, Halo: 1}, parallel.Axis{Len: 100_000})
 		if err != nil {
 			return err

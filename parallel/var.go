@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"unsafe"
 
-	"github.com/weftnet/weft/internal/hugepage"
+	"github.com/weftnet/weft/internal/memory/hugepage"
 	"github.com/weftnet/weft/internal/plain"
 )
 

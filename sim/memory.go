@@ -6,9 +6,9 @@ import (
 	"unsafe"
 
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/memory/touch"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/proc"
-	"github.com/weftnet/weft/internal/touch"
 )
 
 // memory makes regions in Go's heap. The simulated NIC is in the same address space.

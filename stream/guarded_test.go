@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/payload"
+	"github.com/weftnet/weft/internal/load"
 	"github.com/weftnet/weft/pdl"
 	"github.com/weftnet/weft/program"
 )
@@ -26,7 +26,7 @@ func TestAFilterStandsBeforeAStream(t *testing.T) { // PANIC-7
 	const received, judged = "nic_messages_received", "nic_programs_filtered"
 	before := server.NIC().Counters()
 	c, s := dialled(t, server, client, "guarded")
-	sent := payload.Written(3 << 20)
+	sent := load.Written(3 << 20)
 	go func() {
 		for at := 0; at < 64<<10; at += 100 {
 			c.Write(sent[at:min(at+100, 64<<10)])

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weftnet/weft/internal/payload"
+	"github.com/weftnet/weft/internal/load"
 	"github.com/weftnet/weft/sim"
 	"github.com/weftnet/weft/stream"
 )
@@ -29,7 +29,7 @@ type stopped struct {
 // its bytes, the error is nil.
 func (s *stopped) run(seed uint64) (ended time.Duration, err error) {
 	f := sim.New(sim.Config{Seed: sim.Seed(seed), NICs: 2})
-	sent := payload.Written(s.bytes)
+	sent := load.Written(s.bytes)
 	server := f.Serve(0, "a/0", func(p *sim.Process) error {
 		l, err := (&stream.ListenConfig{Process: p.Weft(), KeepAlive: s.keepAlive, Patience: s.patience}).Listen("x")
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	fabric "github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/payload"
+	"github.com/weftnet/weft/internal/load"
 )
 
 func TestHolesAreMessagesThatWereDeliveredAndHaveNotCome(t *testing.T) {
@@ -43,7 +43,7 @@ func TestAChurnerFindsWhatIsWrong(t *testing.T) {
 	message := func(number int) (fabric.Message, []byte) {
 		size, seed := c.churnMessage(0, 1, number)
 		b := make([]byte, size)
-		payload.Fill(b, seed)
+		load.Fill(b, seed)
 		return fabric.Message{From: churnName(0), Tag: fabric.Tag(number), Len: size, Full: size}, b
 	}
 	for _, x := range []struct {

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	fabric "github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/payload"
+	"github.com/weftnet/weft/internal/load"
 )
 
 // asChurner makes the test binary the application on one host of TestHostsThatChangeLoseNothing.
@@ -95,7 +95,7 @@ func churnName(host int) fabric.Name { return fabric.Name{App: churnApp, Index: 
 
 // churnMessage returns the length of a message and the seed of its bytes.
 func (c *churner) churnMessage(from, to, number int) (size int, seed uint64) {
-	seed = payload.Seed(c.Seed, uint64(from), uint64(to), uint64(number))
+	seed = load.Seed(c.Seed, uint64(from), uint64(to), uint64(number))
 	rng := rand.New(rand.NewPCG(seed, 0))
 	if rng.IntN(10) > 0 {
 		return rng.IntN(2 << 10), seed
@@ -139,7 +139,7 @@ func (c *churner) send(to int, stop <-chan struct{}) {
 		case <-time.After(2 * time.Millisecond):
 		}
 		size, seed := c.churnMessage(c.Host, to, number)
-		payload.Fill(buf[:size], seed)
+		load.Fill(buf[:size], seed)
 		p := c.attached(nil)
 		err := p.Peer(churnName(to)).SendDelivered(context.Background(), fabric.Tag(number), buf[:size])
 		c.mu.Lock()
@@ -212,7 +212,7 @@ func (c *churner) took(m fabric.Message, b []byte) {
 	size, seed := c.churnMessage(from, c.Host, number)
 	if m.Full != size {
 		wrong("it has %d bytes; expected %d", m.Full, size)
-	} else if err := payload.Check(b, seed); err != nil {
+	} else if err := load.Check(b, seed); err != nil {
 		wrong("%v", err)
 	}
 	runs := c.report.Runs[from]

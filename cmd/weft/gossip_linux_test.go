@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/fabric"
-	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // One NIC gets all settings from flags, the other most of them from its file.
 func TestTwoNICsGossipAsTheCommandLineSays(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "nic.toml")
-	seed := freeport.Loopback(t)
+	seed := testenv.Loopback(t)
 	if err := os.WriteFile(file, []byte("listen = \"127.0.0.1:0\"\n[gossip]\nlisten = \"127.0.0.1:0\"\nfailure_timeout = \"20s\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestTheLineOfTheHelpGivesTheOtherHostTheFabricKey(t *testing.T) {
 // and succeeded.
 func TestTheCheckOfNodesTellsThatTheGossipHasAnotherKey(t *testing.T) {
 	dir := t.TempDir()
-	seed := freeport.Loopback(t)
+	seed := testenv.Loopback(t)
 	a, b := filepath.Join(dir, "a.sock"), filepath.Join(dir, "b.sock")
 	keyA, keyB := filepath.Join(dir, "a.key"), filepath.Join(dir, "b.key")
 	must(t, "fabric", "init", "--file", keyA)
@@ -106,7 +106,7 @@ func TestTheCheckOfNodesTellsThatTheGossipHasAnotherKey(t *testing.T) {
 // The check also names a seed that does not run.
 func TestTheCheckOfNodesNamesASeedThatDoesNotAnswer(t *testing.T) {
 	dir := t.TempDir()
-	seed, socket := freeport.Loopback(t), filepath.Join(dir, "nic.sock")
+	seed, socket := testenv.Loopback(t), filepath.Join(dir, "nic.sock")
 	startNIC(t, "--socket", socket, "--listen", "127.0.0.1:0", "--gossip-listen", "127.0.0.1:0", "--seed", seed)
 	eventually(t, "the check tells of the seed", func() bool {
 		status, out, _ := weft("nodes", "--check", "--socket", socket)

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	fabric "github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/testenv"
 	"github.com/weftnet/weft/internal/userfault"
 	"github.com/weftnet/weft/netmem"
 )
@@ -49,7 +49,7 @@ func runWeft(t *testing.T, until string, args ...string) (said *lockedBuffer) {
 }
 
 func TestPageServersTellWhatTheyHave(t *testing.T) {
-	addr := freeport.Loopback(t)
+	addr := testenv.Loopback(t)
 	runWeft(t, "mem/0 lends 64MiB at "+addr, "mem", "serve", "--name", "mem/0", "--size", "64MiB", "--quota", "8MiB", "--listen", addr)
 	socket := filepath.Join(t.TempDir(), "a.sock")
 	startNIC(t, "--socket", socket, "--listen", "127.0.0.1:0", "--node", addr)
@@ -224,9 +224,9 @@ func TestNetworkMemoryIsServedByNBD(t *testing.T) {
 	if _, err := exec.LookPath("nbdinfo"); err != nil {
 		t.Skip("there is no nbdinfo here")
 	}
-	addr := freeport.Loopback(t)
+	addr := testenv.Loopback(t)
 	runWeft(t, "mem/0 lends 64MiB at ", "mem", "serve", "--name", "mem/0", "--size", "64MiB", "--listen", addr)
-	at := freeport.Loopback(t)
+	at := testenv.Loopback(t)
 	said := runWeft(t, "nbd/0 serves 8MiB on 1 server at "+at, "mem", "nbd", "--name", "nbd/0", "--server", "mem/0=2.5", "--size", "8MiB", "--page", "8KiB", "--tcp", at, "--export", "pages", "--report", "10ms",
 		"--listen", "127.0.0.1:0", "--node", addr)
 	for deadline := time.Now().Add(patience); !strings.Contains(said.String(), `"client":"nbd/0","pages":0,"lacking":0,"servers_up":1,`); time.Sleep(time.Millisecond) {
@@ -279,7 +279,7 @@ func TestNetworkMemoryIsServedWhereItsServerWasKilled(t *testing.T) {
 // A block device in compressed shards returns the bytes that were written. It and weft mem stat
 // say how they are kept.
 func TestABlockDeviceMayBeCodedAndCompressed(t *testing.T) {
-	addr := freeport.Loopback(t)
+	addr := testenv.Loopback(t)
 	runWeft(t, "mem/0 lends 16MiB at ", "mem", "serve", "--name", "mem/0", "--size", "16MiB", "--listen", addr)
 	own := []string{"--listen", "127.0.0.1:0", "--node", addr}
 	// nbdcopy has the whole image in flight: the last request takes as long as the copy.
@@ -325,7 +325,7 @@ func TestABlockDeviceMayBeCodedAndCompressed(t *testing.T) {
 }
 
 func TestVolumesSayWhatIsWrong(t *testing.T) {
-	addr := freeport.Loopback(t)
+	addr := testenv.Loopback(t)
 	runWeft(t, "mem/0 lends 1MiB at ", "mem", "serve", "--name", "mem/0", "--size", "1MiB", "--quota", "512KiB", "--listen", addr)
 	at := filepath.Join(t.TempDir(), "nbd.sock")
 	nbd := "mem nbd --unix " + at
@@ -373,7 +373,7 @@ func TestNetworkMemoryIsAFile(t *testing.T) {
 	if _, err := os.Stat("/dev/fuse"); err != nil {
 		t.Skip(err)
 	}
-	addr := freeport.Loopback(t)
+	addr := testenv.Loopback(t)
 	runWeft(t, "mem/0 lends 64MiB at ", "mem", "serve", "--name", "mem/0", "--size", "64MiB", "--listen", addr)
 	dir := t.TempDir()
 	own := []string{"--size", "8MiB", "--server", "mem/0", "--listen", "127.0.0.1:0", "--node", addr}
@@ -417,7 +417,7 @@ func TestNetworkMemoryIsAFile(t *testing.T) {
 // A page server with a file keeps its static key next to the file: its NIC has the same id in
 // the next life, and its peers know it again.
 func TestAPageServerKeepsItsIdentity(t *testing.T) {
-	addr, spill := freeport.Loopback(t), filepath.Join(t.TempDir(), "spill")
+	addr, spill := testenv.Loopback(t), filepath.Join(t.TempDir(), "spill")
 	socket := filepath.Join(t.TempDir(), "a.sock")
 	startNIC(t, "--socket", socket, "--listen", "127.0.0.1:0", "--node", addr, "--unreachable-after", "500ms")
 	up := regexp.MustCompile(`(?m)^(\S+) .* up `)

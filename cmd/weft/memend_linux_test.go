@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // If its NIC daemon has ended, a block device, a file or memory cannot be used any more. The
 // process that serves it says so and ends.
 func TestWhatServesNetworkMemoryEndsWithItsDaemon(t *testing.T) {
-	addr := freeport.Loopback(t)
+	addr := testenv.Loopback(t)
 	runWeft(t, "mem/0 lends 64MiB at "+addr, "mem", "serve", "--name", "mem/0", "--size", "64MiB", "--listen", addr)
 	for what, args := range map[string][]string{
 		"nbd":   {"--unix", filepath.Join(t.TempDir(), "nbd.sock")},

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weftnet/weft/internal/freeport"
 	"github.com/weftnet/weft/internal/refusal/refusaltest"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // weftInCgroup runs a command line to its end as a process in a cgroup.
@@ -35,7 +35,7 @@ func TestAServerLargerThanItsContainerIsRefusedAtStart(t *testing.T) {
 	procs := refusaltest.Cgroup(t, 100<<20)
 	socket := t.TempDir() + "/a.sock"
 	startNIC(t, "--socket", socket, "--listen", "127.0.0.1:0")
-	for name, at := range map[string][]string{"a NIC of its own": {"--listen", freeport.Loopback(t)}, "a daemon elsewhere": {"--socket", socket}} {
+	for name, at := range map[string][]string{"a NIC of its own": {"--listen", testenv.Loopback(t)}, "a daemon elsewhere": {"--socket", socket}} {
 		status, stderr := weftInCgroup(t, procs, append([]string{"mem", "serve", "--name", "mem/0", "--size", "256MiB"}, at...)...)
 		for _, want := range []string{"weft: netmem: 32912 pages of 8192 bytes: ", " bytes of memory; the cgroup limit 100 MiB (/", "available; raise the limit of the container, service or job, or want less"} {
 			if status != exitFailed || !strings.Contains(stderr, want) {

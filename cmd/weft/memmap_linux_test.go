@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/testenv"
 	"github.com/weftnet/weft/internal/userfault"
 	"github.com/weftnet/weft/netmem"
 )
@@ -32,7 +32,7 @@ func pagedInC(t *testing.T) string {
 // pages starts page servers with size bytes each, and returns the flags for their clients.
 func pages(t *testing.T, servers int, size string) (flags []string) {
 	t.Helper()
-	first := freeport.Loopback(t)
+	first := testenv.Loopback(t)
 	for i := range servers {
 		name := "mem/" + strconv.Itoa(i)
 		args := []string{"mem", "serve", "--name", name, "--size", size, "--listen", first}
@@ -118,7 +118,7 @@ func TestAProgramWhosePageServersDieIsTold(t *testing.T) {
 		t.Skip(err)
 	}
 	binary := pagedInC(t)
-	addr := freeport.Loopback(t)
+	addr := testenv.Loopback(t)
 	ctx, kill := context.WithCancel(t.Context())
 	var out, errs lockedBuffer
 	dead := make(chan int, 1)

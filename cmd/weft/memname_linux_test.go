@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	fabric "github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // Another process has the name of a starting server. The server says so, waits, and serves when
 // the name is free.
 func TestAServerWaitsForItsNameWhileAnotherProcessHasIt(t *testing.T) {
-	addr := freeport.Loopback(t)
+	addr := testenv.Loopback(t)
 	link, err := fabric.ParseLink(addr)
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func TestAServerWaitsForItsNameWhileAnotherProcessHasIt(t *testing.T) {
 
 // A server that cannot get its name in time is refused.
 func TestAServerDoesNotTakeANameThatAnotherProcessKeeps(t *testing.T) {
-	addr := freeport.Loopback(t)
+	addr := testenv.Loopback(t)
 	runWeft(t, "mem/0 lends 1MiB", "mem", "serve", "--name", "mem/0", "--size", "1MiB", "--listen", addr)
 	status, out, stderr := weft("mem", "serve", "--name", "mem/0", "--size", "1MiB", "--listen", "127.0.0.1:0", "--node", addr)
 	if status != exitFailed || out != "" || !strings.Contains(stderr, "\nweft: ") || !strings.HasSuffix(stderr, "name is taken: mem/0 is the process at slot 1 of NIC "+lastWord(stderr)+"\n") {

@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/testenv"
 	"github.com/weftnet/weft/netmem"
 )
 
@@ -120,7 +120,7 @@ func (k *killedServers) serve(i int) *child {
 func newKilledServers(t *testing.T, seed uint64) *killedServers {
 	k := &killedServers{t: t, rng: rand.New(rand.NewPCG(seed, 8)), addrs: make([]string, 3)}
 	for i := range k.addrs {
-		k.addrs[i] = freeport.Loopback(t)
+		k.addrs[i] = testenv.Loopback(t)
 	}
 	dir, at := t.TempDir(), t.TempDir()
 	t.Cleanup(k.end)

@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 func TestADeviceMayBeAtAnAddressThatOtherHostsReach(t *testing.T) {
@@ -103,7 +103,7 @@ func nbdOption(c net.Conn, option uint32) (kind uint32, data string, err error) 
 func TestNetworkMemoryIsServedWithinTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key, ca := nbdCertificates(t, dir)
-	nic, at := freeport.Loopback(t), freeport.Loopback(t)
+	nic, at := testenv.Loopback(t), testenv.Loopback(t)
 	runWeft(t, "mem/0 lends 64MiB at ", "mem", "serve", "--name", "mem/0", "--size", "64MiB", "--listen", nic)
 	said := runWeft(t, "nbd/0 serves 8MiB on 1 server", "mem", "nbd", "--name", "nbd/0", "--server", "mem/0", "--size", "8MiB", "--tcp", at, "--export", "pages",
 		"--tls-cert", cert, "--tls-key", key, "--tls-ca", ca, "--report", "10ms", "--listen", "127.0.0.1:0", "--node", nic)

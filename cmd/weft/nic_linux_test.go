@@ -21,7 +21,7 @@ import (
 
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/fabric"
-	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/testenv"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -345,7 +345,7 @@ func TestANICThatWasStoppedIsNotInTheWayOfTheNext(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "a.sock")
 	// it does not answer, so the goodbye to its fabric takes time
-	other := freeport.Loopback(t)
+	other := testenv.Loopback(t)
 	for range 4 {
 		_, log := startNIC(t, "--listen", "127.0.0.1:0", "--socket", socket, "--gossip-listen", "127.0.0.1:0", "--seed", other)
 		if status, _, stderr := weft("nic", "stop", "--socket", socket); status != 0 {

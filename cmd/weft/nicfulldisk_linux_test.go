@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	weftlib "github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // A NIC whose capture can no longer be written warns once, counts what the file lacks, and
@@ -59,7 +59,7 @@ func startCapturing(t *testing.T, nic *exec.Cmd, disk string) *capturing {
 	t.Helper()
 	dir := t.TempDir()
 	n := &capturing{t: t, nic: nic, here: filepath.Join(dir, "0.sock"), peer: filepath.Join(dir, "1.sock")}
-	addrs := []string{freeport.Loopback(t), freeport.Loopback(t)}
+	addrs := []string{testenv.Loopback(t), testenv.Loopback(t)}
 	var args [2][]string
 	for i := range args {
 		text := fmt.Sprintf("id = %q\nlisten = %q\n", nicIDs[i], addrs[i])

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/fabric"
-	"github.com/weftnet/weft/internal/freeport"
 	"github.com/weftnet/weft/internal/secure"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // nicIDs are the ids of the NICs of a test. The paper's ping sends to the second one.
@@ -55,7 +55,7 @@ func startProgramNICs(t *testing.T, n int, more ...string) (sockets []string) {
 	dir := t.TempDir()
 	addrs := make([]string, n)
 	for i := range n {
-		addrs[i] = freeport.Loopback(t)
+		addrs[i] = testenv.Loopback(t)
 	}
 	for i := range n {
 		text := fmt.Sprintf("id = %q\nlisten = %q\nunreachable_after = \"500ms\"\n", nicIDs[i], addrs[i])
@@ -374,8 +374,8 @@ func TestReplacingByNameKeepsTheNumberOnEachNIC(t *testing.T) { // PANIC-2
 // names it, and the others are asked; nothing is loaded.
 func TestANodeThatHasNeverAnsweredDoesNotKeepTheOthersFromBeingListed(t *testing.T) {
 	dir := t.TempDir()
-	s, dead := filepath.Join(dir, "nic.sock"), freeport.Loopback(t)
-	startNIC(t, "--socket", s, "--listen", freeport.Loopback(t), "--node", dead, "--state-dir", dir)
+	s, dead := filepath.Join(dir, "nic.sock"), testenv.Loopback(t)
+	startNIC(t, "--socket", s, "--listen", testenv.Loopback(t), "--node", dead, "--state-dir", dir)
 	file := sourceFile(t, "counter", counterSource)
 	must(t, "program", "load", file, "--socket", s)
 	says := "the NIC at " + dead + " has never answered"

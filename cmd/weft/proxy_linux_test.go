@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // An HTTP server and client over TCP, with two proxies between them: one with an embedded NIC,
@@ -20,7 +20,7 @@ import (
 func TestAProxyCarriesTCP(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, strings.NewReader(r.URL.Path)) }))
 	defer server.Close()
-	nic, clients := freeport.Loopback(t), freeport.Loopback(t)
+	nic, clients := testenv.Loopback(t), testenv.Loopback(t)
 	runWeft(t, "web/0 carries connections from web/0:http to "+server.Listener.Addr().String()+", with a NIC at "+nic,
 		"proxy", "--from", "web/0:http", "--to", server.Listener.Addr().String(), "--listen", nic, "--drain", "1s")
 	socket := filepath.Join(t.TempDir(), "a.sock")
@@ -35,7 +35,7 @@ func TestAProxyCarriesTCP(t *testing.T) {
 	}
 	runWeft(t, "local/0 carries connections from "+unix, "proxy", "--from", unix, "--to", "web/0:http", "--name", "local/0", "--socket", socket, "--drain", "1s")
 
-	asked := freeport.Loopback(t)
+	asked := testenv.Loopback(t)
 	runWeft(t, "carries connections from "+asked+" to fabric", "proxy", "--from", asked, "--to", "fabric", "--name", "asked/0", "--socket", socket, "--drain", "1s")
 	through := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "socks5h", Host: asked})}
 	defer through.CloseIdleConnections()
@@ -74,7 +74,7 @@ func TestOneProxyCarriesSeveralServicesOfOneProcess(t *testing.T) {
 	startNIC(t, "--socket", socket, "--listen", "127.0.0.1:0")
 	runWeft(t, "web/0 carries connections from web/0:b to ", "proxy", "--from", "web/0:a", "--to", answer("first"),
 		"--from", "web/0:b", "--to", answer("second"), "--socket", socket, "--drain", "1s")
-	one, two := freeport.Loopback(t), freeport.Loopback(t)
+	one, two := testenv.Loopback(t), testenv.Loopback(t)
 	status := filepath.Join(t.TempDir(), "status.sock")
 	runWeft(t, "carries connections from "+two+" to web/0:b", "proxy", "--from", one, "--to", "web/0:a", "--from", two, "--to", "web/0:b",
 		"--socket", socket, "--drain", "1s", "--status", status)
@@ -99,7 +99,7 @@ func TestOneProxyCarriesSeveralServicesOfOneProcess(t *testing.T) {
 func TestAProxyEndsWithTheDaemonThatItIsAProcessOf(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "a.sock")
 	for end, args := range map[string][]string{
-		"clients": {"--from", freeport.Loopback(t), "--to", "web/0:http"},
+		"clients": {"--from", testenv.Loopback(t), "--to", "web/0:http"},
 		"server":  {"--from", "web/0:http", "--to", "127.0.0.1:1"},
 	} {
 		nic, _ := startNIC(t, "--socket", socket, "--listen", "127.0.0.1:0")

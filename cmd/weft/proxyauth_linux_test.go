@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // ofUser returns the line that weft proxy password prints for a user.
@@ -33,7 +33,7 @@ func TestAProxyLetsUsersInAlone(t *testing.T) {
 	if err := os.WriteFile(users, []byte(ofUser(t, "alice", "open sesame")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	nic, port := freeport.Loopback(t), freeport.Loopback(t)
+	nic, port := testenv.Loopback(t), testenv.Loopback(t)
 	runWeft(t, "web/0 carries connections", "proxy", "--from", "web/0:http", "--to", server.Listener.Addr().String(), "--listen", nic, "--drain", "0s")
 	runWeft(t, " carries connections from ", "proxy", "--from", port, "--to", "fabric", "--auth", users, "--listen", "127.0.0.1:0", "--node", nic, "--drain", "0s")
 	get := func(user *url.Userinfo) (string, error) {

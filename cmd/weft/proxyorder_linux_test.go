@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // iperf3 --bidir opens a connection for each direction, and tells them apart by their order.
@@ -18,7 +18,7 @@ func TestIperf3CarriesBothDirectionsThroughTwoProxies(t *testing.T) {
 	if err != nil {
 		t.Skip("iperf3 is not installed (Debian package iperf3)")
 	}
-	dir, nic, server, from := t.TempDir(), freeport.Loopback(t), freeport.Loopback(t), freeport.Loopback(t)
+	dir, nic, server, from := t.TempDir(), testenv.Loopback(t), testenv.Loopback(t), testenv.Loopback(t)
 	_, port, _ := net.SplitHostPort(server)
 	var said lockedBuffer
 	s := exec.Command(iperf3, "-s", "-B", "127.0.0.1", "-p", port, "--forceflush")

@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/weftnet/weft/internal/freeport"
-	"github.com/weftnet/weft/internal/payload"
+	"github.com/weftnet/weft/internal/load"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // A proxy that a signal has stopped is alive, and its daemon says so. When it goes on, its
@@ -23,13 +23,13 @@ import (
 // up.
 func TestAStoppedProxyLosesNoConnection(t *testing.T) {
 	server := echoServer(t).Addr().String()
-	dir, nic := t.TempDir(), freeport.Loopback(t)
+	dir, nic := t.TempDir(), testenv.Loopback(t)
 	a, b := filepath.Join(dir, "a.sock"), filepath.Join(dir, "b.sock")
 	startNIC(t, "--socket", a, "--listen", nic)
 	startNIC(t, "--socket", b, "--listen", "127.0.0.1:0", "--node", nic)
 	stopped := startProxy(t, "--from", "web/0:x", "--to", server, "--socket", a, "--keepalive", "1s")
 	dial := func(patience ...string) net.Conn {
-		from := freeport.Loopback(t)
+		from := testenv.Loopback(t)
 		runWeft(t, " carries connections from "+from, append([]string{"proxy", "--from", from, "--to", "web/0:x", "--name", "from/" + from[strings.LastIndex(from, ":")+1:],
 			"--socket", b, "--drain", "0s", "--keepalive", "1s"}, patience...)...)
 		c, err := net.Dial("tcp", from)
@@ -43,7 +43,7 @@ func TestAStoppedProxyLosesNoConnection(t *testing.T) {
 	}
 	idle, busy, impatient := dial(), dial(), dial("--patience", "0")
 
-	sent := payload.Written(24 << 20)
+	sent := load.Written(24 << 20)
 	wrote := make(chan error, 1)
 	go func() {
 		_, err := busy.Write(sent)

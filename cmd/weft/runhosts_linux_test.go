@@ -20,9 +20,9 @@ import (
 
 	fabric "github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
-	"github.com/weftnet/weft/internal/freeport"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/secure"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // realHosts are daemons on this host that know one another, and let this user run ranks. Each
@@ -38,7 +38,7 @@ func startHosts(t *testing.T, n int) *realHosts {
 	addrs := make([]string, n)
 	grants := "[grants]\n"
 	for i := range n {
-		addrs[i] = freeport.Loopback(t)
+		addrs[i] = testenv.Loopback(t)
 		grants += fmt.Sprintf("%q = [\"observe\", \"run=%s\"]\n", nicIDs[i], secure.UserName(os.Getuid()))
 	}
 	for i := range n {

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weftnet/weft/internal/freeport"
 	"github.com/weftnet/weft/internal/proxy"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // S7: a proxy once accepted 5,000 clients that said nothing, and kept them all.
@@ -27,7 +27,7 @@ func TestS7FiveThousandIdleSOCKSClientsAreBounded(t *testing.T) {
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, strings.NewReader(r.URL.Path)) }))
 	defer server.Close()
-	nic, asked := freeport.Loopback(t), freeport.Loopback(t)
+	nic, asked := testenv.Loopback(t), testenv.Loopback(t)
 	runWeft(t, "web/0 carries connections", "proxy", "--from", "web/0:http", "--to", server.Listener.Addr().String(), "--listen", nic, "--drain", "0s")
 	status := filepath.Join(t.TempDir(), "proxy.sock")
 	runWeft(t, "carries connections from "+asked+" to fabric", "proxy", "--from", asked, "--to", "fabric", "--listen", "127.0.0.1:0", "--node", nic, "--status", status, "--drain", "0s")

@@ -5,14 +5,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weftnet/weft/internal/freeport"
 	"github.com/weftnet/weft/internal/soak"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // soakPair runs both sides, each with an embedded NIC, and returns their output.
 func soakPair(t *testing.T, flags ...string) (outputs [2]string) {
 	t.Helper()
-	addr := freeport.Loopback(t)
+	addr := testenv.Loopback(t)
 	// weft nic takes a name, too
 	return soakBetween(t, addr, "127.0.0.1:0", strings.Replace(addr, "127.0.0.1", "localhost", 1), flags...)
 }

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weftnet/weft/internal/freeport"
 	"github.com/weftnet/weft/internal/proxy"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // foundProxies returns the proxies in dir that weft stat finds. Other proxies
@@ -43,7 +43,7 @@ func TestStatFindsProxiesAndTellsDeadOnesApart(t *testing.T) {
 	startNIC(t, "--socket", socket, "--listen", "127.0.0.1:0")
 	server := echoServer(t)
 	runWeft(t, "echo/0 carries connections", "proxy", "--from", "echo/0:x", "--to", server.Addr().String(), "--drain", "1s")
-	clients := freeport.Loopback(t)
+	clients := testenv.Loopback(t)
 	var out lockedBuffer
 	c := exec.Command("/proc/self/exe", "proxy", "--from", clients, "--to", "echo/0:x")
 	c.Env, c.Stdout, c.Stderr = append(os.Environ(), asWeft+"=1"), &out, &out

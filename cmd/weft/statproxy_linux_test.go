@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weftnet/weft/internal/freeport"
 	"github.com/weftnet/weft/internal/proxy"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // echoServer sends received bytes back, and ends each connection when its client does.
@@ -47,7 +47,7 @@ func echoed(t *testing.T, c net.Conn, word string) {
 
 // A proxy lists its connections. On SIGTERM it accepts no more, and waits for the open ones.
 func TestAProxyTellsItsConnectionsAndDrainsOnATermSignal(t *testing.T) {
-	server, nic, clients := echoServer(t), freeport.Loopback(t), freeport.Loopback(t)
+	server, nic, clients := echoServer(t), testenv.Loopback(t), testenv.Loopback(t)
 	status := filepath.Join(t.TempDir(), "proxy.sock")
 	runWeft(t, "echo/0 carries connections from echo/0:x", "proxy", "--from", "echo/0:x", "--to", server.Addr().String(), "--listen", nic, "--drain", "1s")
 	var out, errs lockedBuffer

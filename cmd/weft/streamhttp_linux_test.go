@@ -15,7 +15,7 @@ import (
 	"time"
 
 	fabric "github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/testenv"
 	"github.com/weftnet/weft/stream"
 )
 
@@ -76,8 +76,8 @@ func (r *reattaching) DialContext(ctx context.Context, network, _ string) (net.C
 	}
 }
 
-// load counts the outcomes of the requests of many clients.
-type load struct {
+// httpLoad counts the outcomes of the requests of many clients.
+type httpLoad struct {
 	client            *http.Client
 	begun, ok, failed atomic.Int64
 	late              atomic.Int64 // of ok: begun after the daemon had come back
@@ -86,7 +86,7 @@ type load struct {
 
 // get makes one request, and returns an error if the answer, or the way in which it failed, is
 // wrong.
-func (l *load) get() error {
+func (l *httpLoad) get() error {
 	n, back := l.begun.Add(1), l.back.Load()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -125,7 +125,7 @@ func TestRequestsOverStreamsDoNotHangWhenADaemonIsStartedAnew(t *testing.T) {
 	if *long {
 		requests = 100_000
 	}
-	dir, address := t.TempDir(), freeport.Loopback(t)
+	dir, address := t.TempDir(), testenv.Loopback(t)
 	startNIC(t, "--socket", filepath.Join(dir, "server.sock"), "--listen", address)
 	at := &reattaching{socket: filepath.Join(dir, "client.sock")}
 	daemon := []string{"--socket", at.socket, "--listen", "127.0.0.1:0", "--node", address}
@@ -145,7 +145,7 @@ func TestRequestsOverStreamsDoNotHangWhenADaemonIsStartedAnew(t *testing.T) {
 	defer server.Close()
 
 	transport := &http.Transport{DialContext: at.DialContext, MaxIdleConnsPerHost: clients}
-	l := &load{client: &http.Client{Transport: transport}}
+	l := &httpLoad{client: &http.Client{Transport: transport}}
 	var all sync.WaitGroup
 	start, deadline := time.Now(), time.Now().Add(4*patience)
 	for range clients {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/testenv"
 	"github.com/weftnet/weft/stream"
 )
 
@@ -33,7 +33,7 @@ func open(t *testing.T, cfg weft.Config) *weft.Process {
 // is at an address of this host.
 func behind(t *testing.T, service, server string) *stream.Dialer {
 	t.Helper()
-	nic := freeport.Loopback(t)
+	nic := testenv.Loopback(t)
 	here.proxy(t, "--from", service, "--to", server, "--listen", nic)
 	p := open(t, weft.Config{Name: weft.Name{App: "client"}, Link: weft.UDP("127.0.0.1:0"), Nodes: []weft.Node{{Addr: nic}}})
 	return &stream.Dialer{Process: p, Timeout: patience}
@@ -42,7 +42,7 @@ func behind(t *testing.T, service, server string) *stream.Dialer {
 // through returns a TCP address on this host that leads to a server through two proxies.
 func through(t *testing.T, service, server string) (address string) {
 	t.Helper()
-	nic, address := freeport.Loopback(t), freeport.Loopback(t)
+	nic, address := testenv.Loopback(t), testenv.Loopback(t)
 	here.proxy(t, "--from", service, "--to", server, "--listen", nic)
 	here.proxy(t, "--from", address, "--to", service, "--listen", "127.0.0.1:0", "--node", nic)
 	return address

@@ -14,7 +14,7 @@ import (
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/examples/ontop"
-	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/testenv"
 	"github.com/weftnet/weft/stream"
 )
 
@@ -135,7 +135,7 @@ func TestGRPCsInteropServerPassesBehindAProxy(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", server, "google.golang.org/grpc/interop/server").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	address := freeport.Loopback(t)
+	address := testenv.Loopback(t)
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		t.Fatal(err)

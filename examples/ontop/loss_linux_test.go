@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weftnet/weft/internal/freeport"
 	"github.com/weftnet/weft/internal/testbed"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // lossy is two hosts with a cable that loses 1 % of the frames.
@@ -42,7 +42,7 @@ func newLossy(t *testing.T) lossy {
 func (l lossy) through(t *testing.T, service, server string) string {
 	t.Helper()
 	port := func() string {
-		n, err := freeport.Take()
+		n, err := testenv.TakePort()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weftnet/weft/examples/ontop"
-	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // redisServer runs redis-server, and returns its address.
@@ -22,7 +22,7 @@ func (p place) redisServer(t *testing.T) string {
 	if err != nil {
 		t.Skip(err)
 	}
-	_, port, err := net.SplitHostPort(freeport.Loopback(t))
+	_, port, err := net.SplitHostPort(testenv.Loopback(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/examples/ontop"
-	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // postgresTool returns the path of a program of PostgreSQL. Debian keeps the server's programs
@@ -75,7 +75,7 @@ func (p place) postgres(t *testing.T) string {
 	if err := os.WriteFile(filepath.Join(dir, "pg_hba.conf"), []byte(hba), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, port, err := net.SplitHostPort(freeport.Loopback(t))
+	_, port, err := net.SplitHostPort(testenv.Loopback(t))
 	if err != nil {
 		t.Fatal(err)
 	}

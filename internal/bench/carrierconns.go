@@ -9,8 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weftnet/weft/internal/payload"
-	"github.com/weftnet/weft/internal/together"
+	"github.com/weftnet/weft/internal/load"
 )
 
 // A connection begins with the client's request:
@@ -106,7 +105,7 @@ func (c *carrier) byConns(ctx context.Context, q carrierQuestion) (a carrierAnsw
 	})()
 	if q.Echo {
 		return eachEcho(ctx, q, func(_ context.Context, i int) func() error {
-			data, echo := payload.Written(q.Size), make([]byte, q.Size)
+			data, echo := load.Written(q.Size), make([]byte, q.Size)
 			return func() error {
 				if _, err := conns[i].Write(data); err != nil {
 					return err
@@ -117,7 +116,7 @@ func (c *carrier) byConns(ctx context.Context, q carrierQuestion) (a carrierAnsw
 		})
 	}
 	return eachFlow(ctx, q, func(_ context.Context, i int, over func() bool) (int64, error) {
-		return pourInto(conns[i], payload.Written(q.Size), over)
+		return pourInto(conns[i], load.Written(q.Size), over)
 	})
 }
 
@@ -153,7 +152,7 @@ func eachEcho(
 	all := make([]*times, q.Streams)
 	warm := warmUp(q.Time)
 	start := time.Now()
-	err := together.Run(ctx, q.Streams, func(ctx context.Context, i int) error {
+	err := load.Together(ctx, q.Streams, func(ctx context.Context, i int) error {
 		trip := begin(ctx, i)
 		all[i] = newHistogram()
 		for last := time.Since(start); ; {
@@ -186,7 +185,7 @@ func eachFlow(
 ) (carrierAnswer, error) {
 	var sent atomic.Int64
 	start := time.Now()
-	err := together.Run(ctx, q.Streams, func(ctx context.Context, i int) error {
+	err := load.Together(ctx, q.Streams, func(ctx context.Context, i int) error {
 		n, err := pour(ctx, i, func() bool { return time.Since(start) >= q.Time })
 		sent.Add(n)
 		return err

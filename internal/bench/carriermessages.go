@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/inflight"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/load"
 )
 
 // Tags of a carrier's messages. The answer to a call of tagCarrierCall is the bytes of its
@@ -100,7 +100,7 @@ func carrierWindow(q carrierQuestion) int {
 func pourMessages(
 	ctx context.Context, server weft.Peer, data []byte, window int, over func() bool,
 ) (sent int64, err error) {
-	ring := inflight.New(window)
+	ring := load.NewRing(window)
 	defer ring.Cancel(nil)
 	for sent == 0 || !over() {
 		for range window {

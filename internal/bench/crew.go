@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/inflight"
+	"github.com/weftnet/weft/internal/load"
 )
 
 // crew is a child process that reads questions from its standard input, and answers on its
@@ -113,7 +113,7 @@ func (c *crew) hear(answer any) error {
 // flow keeps window operations in flight, until begin or one of them fails, or ctx ends. It
 // calls done after each operation that has ended.
 func flow(ctx context.Context, window int, begin func(*weft.Op) error, done func()) error {
-	ring := inflight.New(window)
+	ring := load.NewRing(window)
 	defer ring.Cancel(nil)
 	for {
 		if ring.Full() {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/together"
+	"github.com/weftnet/weft/internal/load"
 )
 
 // crewPlan is a program of processes that send, receive or answer. It prints its first NIC's
@@ -123,7 +123,7 @@ func (p *crewPlan) run(ctx context.Context, in io.Reader, out io.Writer) (err er
 		<-asked
 		end(answerAll(questions, out, func(what string) (any, error) { return c.obey(working, what) }))
 	}()
-	err = together.Run(working, 2*p.Count, func(ctx context.Context, i int) error {
+	err = load.Together(working, 2*p.Count, func(ctx context.Context, i int) error {
 		switch m := c.members[i/2]; {
 		case i%2 == 0 && p.Takes > 0:
 			return m.drain(ctx, p.Takes)

@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/inflight"
-	"github.com/weftnet/weft/internal/payload"
+	"github.com/weftnet/weft/internal/load"
 )
 
 // Datagrams go one way, with a window of them in flight. The client counts those that left, and
@@ -19,7 +18,7 @@ import (
 // datagrams makes a sample of datagrams. Its time ends when the last one has left. Datagrams
 // that are in flight then arrive within straggle.
 func (c *Client) datagrams(ctx context.Context, size int, d time.Duration) (s sample, err error) {
-	pl, data := plan{Size: size, Window: windowFor(size), Datagrams: true}, payload.Written(size)
+	pl, data := plan{Size: size, Window: windowFor(size), Datagrams: true}, load.Written(size)
 	for _, d := range []time.Duration{warmUp(d), d} {
 		var left int64
 		var took time.Duration
@@ -45,7 +44,7 @@ func (c *Client) datagrams(ctx context.Context, size int, d time.Duration) (s sa
 // pourDatagrams sends for the time d, and returns how many left. A datagram that finds too many
 // waiting for the link has not left.
 func (c *Client) pourDatagrams(ctx context.Context, pl plan, data []byte, d time.Duration) (left int64, err error) {
-	ring := inflight.New(pl.Window)
+	ring := load.NewRing(pl.Window)
 	defer ring.Cancel(nil)
 	take := func() error {
 		_, err := ring.Oldest(ctx)
@@ -89,7 +88,7 @@ const receives = 48
 
 // sinkDatagrams counts datagrams until the client says stop.
 func (s *session) sinkDatagrams(ctx context.Context, asked weft.Message) error {
-	ring := inflight.New(receives)
+	ring := load.NewRing(receives)
 	defer ring.Cancel(nil)
 	region, bufs, err := memory(s.p, receives, s.roomBytes())
 	if err != nil {

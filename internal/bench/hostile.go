@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/hostile"
-	"github.com/weftnet/weft/internal/together"
+	"github.com/weftnet/weft/internal/load"
 )
 
 // KindHostile is the measurement of what hostile processes cost the others.
@@ -235,7 +235,7 @@ func (t *turns) done() HostileRow {
 func (r *hostileRun) beside(ctx context.Context, kinds []string, d time.Duration, h *times) ([]Misdeeds, error) {
 	all := make([]Misdeeds, len(kinds))
 	stop := make(chan struct{})
-	return all, together.Run(ctx, 1+len(kinds), func(ctx context.Context, i int) error {
+	return all, load.Together(ctx, 1+len(kinds), func(ctx context.Context, i int) error {
 		if i > 0 {
 			return r.wild(ctx, kinds[i-1], r.o.Seed+uint64(i-1)+rand.Uint64()>>32, stop, &all[i-1])
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/payload"
+	"github.com/weftnet/weft/internal/load"
 )
 
 // workApp is the application that works during the turns of hostile processes. Its first process
@@ -80,12 +80,12 @@ func (w *worker) work(ctx context.Context, d time.Duration, h *times) error {
 // exchange sends one message and checks its echo. No other message may come from that peer.
 func (w *worker) exchange(ctx context.Context, size int) error {
 	peer := w.peers[w.count%uint64(len(w.peers))]
-	tag, seed := weft.Tag(w.count), payload.Seed(w.seed, w.count)
+	tag, seed := weft.Tag(w.count), load.Seed(w.seed, w.count)
 	w.count++
 	ctx, cancel := context.WithTimeoutCause(ctx, patienceAmongHostile,
 		fmt.Errorf("no echo of message %d within %v", tag, patienceAmongHostile))
 	defer cancel()
-	payload.Fill(w.to[:size], seed)
+	load.Fill(w.to[:size], seed)
 	if err := w.p.Send(ctx, peer, tag, w.to[:size]); err != nil {
 		return errors.Join(fmt.Errorf("sending message %d to %v: %w", tag, peer, err), context.Cause(ctx))
 	}
@@ -98,7 +98,7 @@ func (w *worker) exchange(ctx context.Context, size int) error {
 		return fmt.Errorf("%v sent a message with tag %d of %d bytes; expected %d and %d",
 			peer, m.Tag, m.Full, tag, size)
 	}
-	if err := payload.Check(w.fro[:size], seed); err != nil {
+	if err := load.Check(w.fro[:size], seed); err != nil {
 		return fmt.Errorf("echo of message %d from %v: %w", tag, peer, err)
 	}
 	return nil

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/payload"
+	"github.com/weftnet/weft/internal/load"
 )
 
 // Latency sends messages of size bytes for the time d, each after the echo of the one before. It
@@ -22,7 +22,7 @@ func (c *Client) Latency(ctx context.Context, size int, d time.Duration) (Latenc
 // roundTrips is Latency, with all durations in nanoseconds.
 func (c *Client) roundTrips(ctx context.Context, size int, d time.Duration) (*times, error) {
 	h := newHistogram()
-	data, echo := payload.Written(size), make([]byte, size)
+	data, echo := load.Written(size), make([]byte, size)
 	_, _, err := c.measure(ctx, plan{Echo: true, Size: size, Window: 1}, func(ctx context.Context) error {
 		if err := c.bounce(ctx, data, echo, warmUp(d), nil); err != nil {
 			return err

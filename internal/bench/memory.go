@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/payload"
+	"github.com/weftnet/weft/internal/load"
 )
 
 // memory returns n buffers of size bytes each for long messages. They are in a region of p,
@@ -19,7 +19,7 @@ func memory(p *weft.Process, n, size int) (*weft.Region, [][]byte, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("bench: memory of messages: %w", err)
 	}
-	payload.Fill(r.Bytes(), 0)
+	load.Fill(r.Bytes(), 0)
 	buffers := make([][]byte, n)
 	for i := range buffers {
 		buffers[i] = r.Bytes()[i*size:][:size:size]

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/together"
+	"github.com/weftnet/weft/internal/load"
 	"github.com/weftnet/weft/netmem"
 )
 
@@ -429,7 +429,7 @@ func (g *pager) times(
 ) (time.Duration, error) {
 	all := make([]*times, depth)
 	begun := time.Now()
-	err := together.Run(ctx, depth, func(ctx context.Context, i int) error {
+	err := load.Together(ctx, depth, func(ctx context.Context, i int) error {
 		all[i] = newHistogram()
 		r := rand.New(rand.NewPCG(uint64(i), 1))
 		for last := time.Duration(0); last < d; {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/payload"
+	"github.com/weftnet/weft/internal/load"
 	"github.com/weftnet/weft/program"
 )
 
@@ -91,7 +91,7 @@ func (s *programSide) prepare(ctx context.Context, q *programAsk, id program.ID,
 		if s.segment, err = s.p.SharedSegment(programSegment, 2*segmentHalf(q.Size)); err != nil {
 			return err
 		}
-		copy(s.segment.Bytes(), payload.Written(q.Size))
+		copy(s.segment.Bytes(), load.Written(q.Size))
 	}
 	module, err := compiled(source)
 	if err != nil {
@@ -202,7 +202,7 @@ func (s *programSide) measure(ctx context.Context, q *programAsk) (h *times, los
 		}
 	}
 	if s.segment != nil {
-		if half := segmentHalf(q.Size); !bytes.Equal(s.segment.Bytes()[half:half+q.Size], payload.Written(q.Size)) {
+		if half := segmentHalf(q.Size); !bytes.Equal(s.segment.Bytes()[half:half+q.Size], load.Written(q.Size)) {
 			return nil, 0, errors.New("what has come into the segment is not what has left it")
 		}
 	}
@@ -215,7 +215,7 @@ const mostLost = 3
 // exchange returns a function that makes n exchanges of a series, and returns how long each
 // took, in ns.
 func (s *programSide) exchange(q *programAsk) func(ctx context.Context, n int) ([]int64, error) {
-	data, buf := payload.Written(q.Size), make([]byte, max(q.Size, 8*mostExchanges))
+	data, buf := load.Written(q.Size), make([]byte, max(q.Size, 8*mostExchanges))
 	ping := program.Address{ID: pingProgram}
 	timedHere := func(f func(ctx context.Context) error) func(ctx context.Context, n int) ([]int64, error) {
 		return func(ctx context.Context, _ int) ([]int64, error) {

@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/inflight"
-	"github.com/weftnet/weft/internal/payload"
+	"github.com/weftnet/weft/internal/load"
 )
 
 // Serve takes part in the measurements of clients, one at a time, until ctx ends, which is no
@@ -85,7 +84,7 @@ func (s *session) echo(ctx context.Context, asked weft.Message) error {
 	x := newExchange(s.p, s.client, asked.Addr, weft.AnyTag)
 	defer x.cancel()
 	// written before the clock starts: the first write to each page is the kernel's work
-	buf, next := payload.Written(s.roomBytes()), payload.Written(s.roomBytes())
+	buf, next := load.Written(s.roomBytes()), load.Written(s.roomBytes())
 	if err := x.post(buf); err != nil {
 		return err
 	}
@@ -124,7 +123,7 @@ func (s *session) sink(ctx context.Context, asked weft.Message) error {
 	}
 	// after the receives; it fails if the NIC has gone, which the receives have reported
 	defer region.Close()
-	ring := inflight.New(s.plan.Window)
+	ring := load.NewRing(s.plan.Window)
 	defer ring.Cancel(nil)
 	post := func(i int64) error {
 		op := ring.Next()

@@ -6,8 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weftnet/weft/internal/inflight"
-	"github.com/weftnet/weft/internal/payload"
+	"github.com/weftnet/weft/internal/load"
 )
 
 // Stream is the amount of data that has gone one way.
@@ -31,7 +30,7 @@ func (c *Client) Stream(ctx context.Context, size int, d time.Duration) (s Strea
 			s, err = Stream{}, fmt.Errorf("stream of %d bytes: %w", size, err)
 		}
 	}()
-	pl, data := plan{Size: size, Window: windowFor(size)}, payload.Written(size)
+	pl, data := plan{Size: size, Window: windowFor(size)}, load.Written(size)
 	if !manyFor(size) {
 		region, buffers, failed := memory(c.p, 1, size)
 		if failed != nil {
@@ -69,7 +68,7 @@ func (c *Client) stream(ctx context.Context, pl plan, data []byte, d time.Durati
 // pour sends for the time d, and returns how many messages it sent. All messages share one
 // buffer, since it is not written.
 func (c *Client) pour(ctx context.Context, pl plan, data []byte, d time.Duration) (sent int64, err error) {
-	ring := inflight.New(pl.Window)
+	ring := load.NewRing(pl.Window)
 	defer ring.Cancel(nil)
 	for begin := time.Now(); ; {
 		// Reading the clock costs as much as a short message. With a window of messages in

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/payload"
+	"github.com/weftnet/weft/internal/load"
 	"github.com/weftnet/weft/stream"
 )
 
@@ -107,7 +107,7 @@ func (c *Client) streamRound(ctx context.Context, size int, d time.Duration) (r 
 func (c *Client) echoes(ctx context.Context, over string, size int, d time.Duration) (*times, Again, error) {
 	h := newHistogram()
 	var again Again
-	data, echo := payload.Written(size), make([]byte, size)
+	data, echo := load.Written(size), make([]byte, size)
 	_, _, err := c.measure(ctx, plan{Echo: true, Over: over, Size: size, Window: 1},
 		c.dialled(over, func(conn net.Conn) error {
 			defer func() { again = tcpAgain(conn) }()
@@ -160,7 +160,7 @@ const echoAtOnce = 16 << 10
 
 // writes returns how many bytes per second writes of a size carry one way.
 func (c *Client) writes(ctx context.Context, over string, size int, d time.Duration) (float64, error) {
-	data := payload.Written(size)
+	data := load.Written(size)
 	var sent int64
 	var begin time.Time
 	pour := func(conn net.Conn) error {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/together"
+	"github.com/weftnet/weft/internal/load"
 )
 
 // Operations of the members of a group that can be measured.
@@ -56,7 +56,7 @@ func RunGroup(ctx context.Context, o GroupOptions, out func(GroupRow) error) (er
 	}
 	for _, size := range o.Sizes {
 		h := newHistogram()
-		if err := together.Run(ctx, len(procs), func(ctx context.Context,
+		if err := load.Together(ctx, len(procs), func(ctx context.Context,
 			i int) error {
 			return o.member(ctx, procs[i], size, h)
 		}); err != nil {

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weftnet/weft/internal/filemem"
+	"github.com/weftnet/weft/internal/memory/filemem"
 )
 
 // ErrSocketTaken is the error of Listen if another daemon listens there.

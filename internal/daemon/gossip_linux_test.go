@@ -12,15 +12,15 @@ import (
 	weft "github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/daemon"
-	"github.com/weftnet/weft/internal/freeport"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // gossiping returns the configurations of n daemons without a list of nodes. The gossip address
 // of the first is the seed address of all.
 func gossiping(t *testing.T, n int) []daemon.Config {
 	t.Helper()
-	seed := freeport.Loopback(t)
+	seed := testenv.Loopback(t)
 	all := configs(t, n)
 	for i := range all {
 		// the default, so that the failure timeout may also be the default

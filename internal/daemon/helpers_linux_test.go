@@ -20,10 +20,9 @@ import (
 	weft "github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/daemon"
 	"github.com/weftnet/weft/internal/fabric/fabrictest"
-	"github.com/weftnet/weft/internal/freeport"
-	"github.com/weftnet/weft/internal/lateness"
 	"github.com/weftnet/weft/internal/link/xdp"
 	"github.com/weftnet/weft/internal/registry/file"
+	"github.com/weftnet/weft/internal/testenv"
 	"github.com/weftnet/weft/pdl"
 	"github.com/weftnet/weft/program"
 )
@@ -214,7 +213,7 @@ func configs(t *testing.T, n int) []daemon.Config {
 	all := make([]daemon.Config, n)
 	var nodes []file.Entry
 	for i := range all {
-		all[i] = daemon.Config{Socket: filepath.Join(dir, fmt.Sprintf("%d.sock", i)), Listen: freeport.Loopback(t),
+		all[i] = daemon.Config{Socket: filepath.Join(dir, fmt.Sprintf("%d.sock", i)), Listen: testenv.Loopback(t),
 			UnreachableAfter: daemon.Duration(unreachableAfter)}
 		nodes = append(nodes, file.Entry{Address: all[i].Listen})
 	}
@@ -349,10 +348,10 @@ func ends(t *testing.T, what string, errs <-chan error) error {
 // not count.
 type stopwatch struct {
 	began time.Time
-	late  *lateness.Meter
+	late  *testenv.Meter
 }
 
-func startWatch(t *testing.T) stopwatch { return stopwatch{time.Now(), lateness.Watch(t)} }
+func startWatch(t *testing.T) stopwatch { return stopwatch{time.Now(), testenv.WatchLateness(t)} }
 
 func (w stopwatch) took() time.Duration { return time.Since(w.began) - w.late.Total() }
 

@@ -6,8 +6,8 @@ import (
 	"os"
 
 	"github.com/weftnet/weft/internal/ctl"
-	"github.com/weftnet/weft/internal/hugepage"
 	"github.com/weftnet/weft/internal/memfd"
+	"github.com/weftnet/weft/internal/memory/hugepage"
 	"github.com/weftnet/weft/internal/refusal"
 	"github.com/weftnet/weft/internal/standin"
 	"golang.org/x/sys/unix"

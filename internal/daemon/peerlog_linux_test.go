@@ -9,8 +9,8 @@ import (
 
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/daemon"
-	"github.com/weftnet/weft/internal/freeport"
 	"github.com/weftnet/weft/internal/registry/file"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // logs waits until the log has a line with all of some words.
@@ -79,7 +79,7 @@ func checks(t *testing.T, c daemon.Config) []ctl.Check {
 
 func TestANodeThatNeverAnswersIsLogged(t *testing.T) {
 	c := impatient(t, 1)[0]
-	nowhere := freeport.Loopback(t)
+	nowhere := testenv.Loopback(t)
 	c.Nodes = append(c.Nodes, file.Entry{Address: nowhere})
 	log := run(t, c)
 	logs(t, log, "level=WARN", "a node does not answer", "address="+nowhere)

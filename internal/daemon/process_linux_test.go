@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/load"
 	"github.com/weftnet/weft/internal/processtest"
-	"github.com/weftnet/weft/internal/together"
 )
 
 // Attached processes of two daemons pass the tests for every process.
@@ -21,7 +21,7 @@ func TestAttachedProcessesDoWhatEveryProcessDoes(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 				defer cancel()
 				a, b := mustAttach(t, s.c[0], fmt.Sprintf("a/%d", i)), mustAttach(t, s.c[1], fmt.Sprintf("b/%d", i))
-				if err := together.Both(ctx,
+				if err := load.Both(ctx,
 					func(ctx context.Context) error { return c.On(ctx, a, b.Name(), c.A) },
 					func(ctx context.Context) error { return c.On(ctx, b, a.Name(), c.B) },
 				); err != nil {
@@ -41,7 +41,7 @@ func TestAFilterStandsBeforeAnAttachedProcess(t *testing.T) { // PANIC-7
 		defer cancel()
 		c := processtest.Case{Name: "guarded", A: processtest.SendToGuarded, B: processtest.ReceiveGuarded}
 		a, b := mustAttach(t, s.c[0], "a/0"), mustAttach(t, s.c[1], "b/0")
-		if err := together.Both(ctx,
+		if err := load.Both(ctx,
 			func(ctx context.Context) error { return c.On(ctx, a, b.Name(), c.A) },
 			func(ctx context.Context) error { return c.On(ctx, b, a.Name(), c.B) },
 		); err != nil {
@@ -58,7 +58,7 @@ func TestAGuardJudgesWhatAnAttachedProcessSends(t *testing.T) { // PANIC-7
 		defer cancel()
 		c := processtest.Case{Name: "guarded on its way out", A: processtest.SendGuarded, B: processtest.ReceiveFromGuarded}
 		a, b := mustAttach(t, s.c[0], "a/0"), mustAttach(t, s.c[1], "b/0")
-		if err := together.Both(ctx,
+		if err := load.Both(ctx,
 			func(ctx context.Context) error { return c.On(ctx, a, b.Name(), c.A) },
 			func(ctx context.Context) error { return c.On(ctx, b, a.Name(), c.B) },
 		); err != nil {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/ctl"
-	"github.com/weftnet/weft/internal/filemem"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/memory/filemem"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/refusal"
 	"golang.org/x/sys/unix"

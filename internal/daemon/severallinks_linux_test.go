@@ -12,8 +12,8 @@ import (
 	weft "github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/daemon"
-	"github.com/weftnet/weft/internal/freeport"
 	"github.com/weftnet/weft/internal/registry/file"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // twoLinks returns n daemons with the links fast0 and slow0, which know one another on each.
@@ -26,7 +26,7 @@ func twoLinks(t *testing.T, n int) []daemon.Config {
 		all[i] = daemon.Config{Socket: filepath.Join(dir, string(rune('0'+i))+".sock"), Link: "fast0,slow0", Named: map[string]daemon.Link{},
 			UnreachableAfter: daemon.Duration(unreachableAfter)}
 		for _, link := range []string{"fast0", "slow0"} {
-			listen := freeport.Loopback(t)
+			listen := testenv.Loopback(t)
 			all[i].Named[link] = daemon.Link{Listen: listen}
 			nodes[link] = append(nodes[link], file.Entry{Address: listen})
 		}

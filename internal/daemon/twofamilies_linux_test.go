@@ -9,8 +9,8 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/weftnet/weft/internal/freeport"
 	"github.com/weftnet/weft/internal/registry/file"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // resolves makes host resolve to some addresses until the test ends. No query leaves this
@@ -73,7 +73,7 @@ func TestANodeIsFoundAtTheAddressOfItsNameThatAnswers(t *testing.T) {
 		t.Run(at.String(), func(t *testing.T) {
 			resolves(t, "node-2.weft.test", six, four)
 			c := configs(t, 2)
-			port := netip.MustParseAddrPort(freeport.Loopback(t)).Port()
+			port := netip.MustParseAddrPort(testenv.Loopback(t)).Port()
 			c[0].Listen = fmt.Sprintf(":%d", netip.MustParseAddrPort(c[0].Listen).Port())
 			c[0].Nodes, c[1].Nodes = []file.Entry{{Address: fmt.Sprintf("node-2.weft.test:%d", port)}}, nil
 			c[1].Listen = netip.AddrPortFrom(at, port).String()

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/payload"
+	"github.com/weftnet/weft/internal/load"
 )
 
 // small returns options of a small demo for tests.
@@ -111,7 +111,7 @@ func wrongly(t *testing.T, do func(d *demo, from *weft.Process) error) error {
 func TestEveryWrongMessageIsFound(t *testing.T) {
 	right := func(d *demo) []byte {
 		b := make([]byte, 3)
-		payload.Fill(b, d.seed(0, 1, 0))
+		load.Fill(b, d.seed(0, 1, 0))
 		return b
 	}
 	for _, c := range []struct {

@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/payload"
-	"github.com/weftnet/weft/internal/together"
+	"github.com/weftnet/weft/internal/load"
 )
 
 // tagLong is the tag of the long messages. The tag of any other message is its number.
@@ -43,7 +42,7 @@ func (d *demo) messageBytes() (sum int64) {
 
 // seed returns the seed of one message.
 func (d *demo) seed(from, to int, tag weft.Tag) uint64 {
-	return payload.Seed(d.Seed, uint64(from), uint64(to), uint64(tag))
+	return load.Seed(d.Seed, uint64(from), uint64(to), uint64(tag))
 }
 
 // exchange sends many messages in all directions concurrently. Senders wait only for their
@@ -51,7 +50,7 @@ func (d *demo) seed(from, to int, tag weft.Tag) uint64 {
 func (d *demo) exchange(ctx context.Context, done *tally) error {
 	return eachPair(ctx, func(ctx context.Context, from, to int) error {
 		sizes := d.sizes(from, to)
-		return together.Both(ctx,
+		return load.Both(ctx,
 			func(ctx context.Context) error { return d.send(ctx, from, to, sizes) },
 			func(ctx context.Context) error { return d.receive(ctx, from, to, sizes, done) })
 	})
@@ -60,7 +59,7 @@ func (d *demo) exchange(ctx context.Context, done *tally) error {
 func (d *demo) send(ctx context.Context, from, to int, sizes []int) error {
 	for i, n := range sizes {
 		b := make([]byte, n)
-		payload.Fill(b, d.seed(from, to, weft.Tag(i)))
+		load.Fill(b, d.seed(from, to, weft.Tag(i)))
 		peer := d.procs[from].Peer(name(to))
 		send := peer.Send
 		if i == len(sizes)-1 {
@@ -87,7 +86,7 @@ func (d *demo) receive(ctx context.Context, from, to int, sizes []int, done *tal
 		case m.Full != n:
 			return fmt.Errorf("message %d has %d bytes; expected %d", i, m.Full, n)
 		}
-		if err := payload.Check(buf[:n], d.seed(from, to, m.Tag)); err != nil {
+		if err := load.Check(buf[:n], d.seed(from, to, m.Tag)); err != nil {
 			return fmt.Errorf("message %d: %w", i, err)
 		}
 		done.add(n, 1)
@@ -112,11 +111,11 @@ func (d *demo) exchangeLong(ctx context.Context, done *tally) error {
 		out[i], in[i] = make([]byte, d.Long), make([]byte, d.Long)
 	}
 	for round := 1; round < hosts; round++ {
-		err := together.Run(ctx, hosts, func(ctx context.Context, from int) error {
+		err := load.Together(ctx, hosts, func(ctx context.Context, from int) error {
 			to := (from + round) % hosts
-			return together.Both(ctx,
+			return load.Both(ctx,
 				func(ctx context.Context) error {
-					payload.Fill(out[from], d.seed(from, to, tagLong))
+					load.Fill(out[from], d.seed(from, to, tagLong))
 					return d.procs[from].Peer(name(to)).SendDelivered(ctx, tagLong, out[from])
 				},
 				func(ctx context.Context) error { return d.receiveLong(ctx, from, to, in[to], done) })
@@ -137,7 +136,7 @@ func (d *demo) receiveLong(ctx context.Context, from, to int, buf []byte, done *
 	if m.Full != len(buf) {
 		return fmt.Errorf("from %v to %v: %d bytes came; expected %d", name(from), name(to), m.Full, len(buf))
 	}
-	if err := payload.Check(buf, d.seed(from, to, tagLong)); err != nil {
+	if err := load.Check(buf, d.seed(from, to, tagLong)); err != nil {
 		return fmt.Errorf("from %v to %v: %w", name(from), name(to), err)
 	}
 	done.add(len(buf), 1)

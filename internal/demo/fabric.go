@@ -7,7 +7,7 @@ import (
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/bench"
-	"github.com/weftnet/weft/internal/together"
+	"github.com/weftnet/weft/internal/load"
 )
 
 // name returns the name of the process on a NIC.
@@ -59,7 +59,7 @@ func (d *demo) close() error {
 
 // eachPair calls f for every direction concurrently.
 func eachPair(ctx context.Context, f func(ctx context.Context, from, to int) error) error {
-	return together.Run(ctx, pairs, func(ctx context.Context, i int) error {
+	return load.Together(ctx, pairs, func(ctx context.Context, i int) error {
 		from := i / (hosts - 1)
 		to := (from + 1 + i%(hosts-1)) % hosts
 		if err := f(ctx, from, to); err != nil {

@@ -6,8 +6,7 @@ import (
 	"fmt"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/payload"
-	"github.com/weftnet/weft/internal/together"
+	"github.com/weftnet/weft/internal/load"
 )
 
 // Tags of remote's messages and seeds.
@@ -42,7 +41,7 @@ func (d *demo) remote(ctx context.Context, done *tally) error {
 		regions[i] = r
 	}
 	err := eachPair(ctx, func(ctx context.Context, owner, guest int) error {
-		return together.Both(ctx,
+		return load.Both(ctx,
 			func(ctx context.Context) error { return d.own(ctx, owner, guest, regions[owner]) },
 			func(ctx context.Context) error { return d.visit(ctx, owner, guest, done) })
 	})
@@ -66,7 +65,7 @@ func (d *demo) own(ctx context.Context, owner, guest int, r *weft.Region) error 
 	p := d.procs[owner]
 	offset, n := d.share(owner, guest)
 	mine := r.Bytes()[offset : offset+n]
-	payload.Fill(mine, d.seed(owner, guest, seedOfOwner))
+	load.Fill(mine, d.seed(owner, guest, seedOfOwner))
 	h, err := r.Handle().MarshalBinary()
 	if err != nil {
 		return err
@@ -78,7 +77,7 @@ func (d *demo) own(ctx context.Context, owner, guest int, r *weft.Region) error 
 	if err != nil {
 		return err
 	}
-	wrong := payload.Check(mine, d.seed(guest, owner, seedOfGuest))
+	wrong := load.Check(mine, d.seed(guest, owner, seedOfGuest))
 	if wrong != nil {
 		wrong = fmt.Errorf("the owner finds in its memory: %w", wrong)
 	}
@@ -103,7 +102,7 @@ func (d *demo) visit(ctx context.Context, owner, guest int, done *tally) error {
 		if err := p.Get(ctx, h, offset, buf); err != nil {
 			return err
 		}
-		if err := payload.Check(buf, seed); err != nil {
+		if err := load.Check(buf, seed); err != nil {
 			return fmt.Errorf("GET: %w", err)
 		}
 		done.add(n, 1)
@@ -126,7 +125,7 @@ func (d *demo) visit(ctx context.Context, owner, guest int, done *tally) error {
 func (d *demo) putPieces(ctx context.Context, p *weft.Process, h weft.Handle, offset, n int, seed uint64,
 	done *tally) error {
 	b := make([]byte, n)
-	payload.Fill(b, seed)
+	load.Fill(b, seed)
 	for at, piece := 0, 1; at < n; at, piece = at+piece, 2*piece {
 		end := min(at+piece, n)
 		if err := p.Put(ctx, h, offset+at, b[at:end]); err != nil {

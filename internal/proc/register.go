@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/internal/limits"
-	"github.com/weftnet/weft/internal/touch"
+	"github.com/weftnet/weft/internal/memory/touch"
 )
 
 // File says where in a file the memory lies that the caller has mapped, so that a NIC in another

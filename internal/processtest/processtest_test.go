@@ -9,9 +9,9 @@ import (
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/fabric/fabrictest"
+	"github.com/weftnet/weft/internal/load"
 	"github.com/weftnet/weft/internal/processtest"
 	"github.com/weftnet/weft/internal/simulated"
-	"github.com/weftnet/weft/internal/together"
 	"github.com/weftnet/weft/sim"
 )
 
@@ -102,7 +102,7 @@ func open(t *testing.T, ctx context.Context, cfg weft.Config) *weft.Process {
 // both runs both sides of a case.
 func both(t *testing.T, ctx context.Context, c processtest.Case, a, b *weft.Process) {
 	t.Helper()
-	if err := together.Both(ctx,
+	if err := load.Both(ctx,
 		func(ctx context.Context) error { return c.On(ctx, a, b.Name(), c.A) },
 		func(ctx context.Context) error { return c.On(ctx, b, a.Name(), c.B) },
 	); err != nil {

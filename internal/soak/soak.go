@@ -22,9 +22,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/inflight"
-	"github.com/weftnet/weft/internal/payload"
-	"github.com/weftnet/weft/internal/together"
+	"github.com/weftnet/weft/internal/load"
 )
 
 // Terms holds the parameters on which both sides must agree.
@@ -90,9 +88,9 @@ func Run(ctx context.Context, p *weft.Process, peer weft.Name, t Terms, progress
 	if err := s.greet(ctx); err != nil {
 		return nil, fmt.Errorf("soak: %w", err)
 	}
-	in := inbox{soak: s, ring: inflight.New(underWay)}
+	in := inbox{soak: s, ring: load.NewRing(underWay)}
 	defer in.ring.Cancel(nil)
-	if err := together.Both(ctx, s.send, in.receive); err != nil {
+	if err := load.Both(ctx, s.send, in.receive); err != nil {
 		return nil, fmt.Errorf("soak: %w", err)
 	}
 	// This must not come before the last message has been sent: it would be out of order.
@@ -139,7 +137,7 @@ func (t Terms) plan(from weft.Name) *plan {
 	for _, c := range []byte(from.App) {
 		seed = append(seed, uint64(c))
 	}
-	return &plan{rand.New(rand.NewPCG(payload.Seed(seed...), t.Seed)), t.Longest}
+	return &plan{rand.New(rand.NewPCG(load.Seed(seed...), t.Seed)), t.Longest}
 }
 
 // next draws one message. Most messages are small: small messages coalesce and must keep their
@@ -157,7 +155,7 @@ func (p *plan) next() (size int, seed uint64) {
 
 func (s *soak) send(ctx context.Context) error {
 	plan := s.terms.plan(s.p.Name())
-	ring := inflight.New(underWay)
+	ring := load.NewRing(underWay)
 	defer ring.Cancel(nil)
 	bufs := make([][]byte, underWay)
 	for i := range s.terms.Messages {
@@ -168,7 +166,7 @@ func (s *soak) send(ctx context.Context) error {
 		}
 		size, seed := plan.next()
 		buf := resize(&bufs[i%underWay], size)
-		payload.Fill(buf, seed)
+		load.Fill(buf, seed)
 		op := ring.Next()
 		if err := ring.Add(op, s.p.Peer(s.peer).StartSend(op, weft.Tag(i), buf)); err != nil {
 			return fmt.Errorf("message %d: %w", i, err)
@@ -190,7 +188,7 @@ func resize(b *[]byte, n int) []byte {
 // inbox holds receives in flight, each with its buffer.
 type inbox struct {
 	*soak
-	ring   *inflight.Ring
+	ring   *load.Ring
 	bufs   [underWay][]byte
 	posted int
 	taken  int
@@ -234,7 +232,7 @@ func (in *inbox) receive(ctx context.Context) error {
 		case m.Full != size:
 			return fmt.Errorf("message %d from %v has %d bytes; expected %d", i, s.peer, m.Full, size)
 		}
-		if err := payload.Check(buf, seed); err != nil {
+		if err := load.Check(buf, seed); err != nil {
 			return fmt.Errorf("message %d from %v: %w", i, s.peer, err)
 		}
 		s.report.BytesReceived += int64(size)

@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/payload"
-	"github.com/weftnet/weft/internal/together"
+	"github.com/weftnet/weft/internal/load"
 )
 
 var names = [2]weft.Name{{App: "soak", Index: 0}, {App: "soak", Index: 1}}
@@ -61,7 +60,7 @@ func TestEverythingComesThroughABadNetwork(t *testing.T) {
 func comesThrough(t *testing.T, p [2]*weft.Process) {
 	t.Helper()
 	var reports [2]*Report
-	err := together.Run(within(t), 2, func(ctx context.Context, i int) (err error) {
+	err := load.Together(within(t), 2, func(ctx context.Context, i int) (err error) {
 		reports[i], err = Run(ctx, p[i], names[1-i], Terms{Messages: 300, Longest: 64 << 10, Seed: 7}, &Progress{})
 		return err
 	})
@@ -80,7 +79,7 @@ func comesThrough(t *testing.T, p [2]*weft.Process) {
 func TestTermsThatDifferAreRefused(t *testing.T) {
 	p := two(t)
 	var errs [2]error
-	_ = together.Run(within(t), 2, func(ctx context.Context, i int) error {
+	_ = load.Together(within(t), 2, func(ctx context.Context, i int) error {
 		_, errs[i] = Run(ctx, p[i], names[1-i], Terms{Messages: 10, Longest: 100 + i, Seed: 7}, &Progress{})
 		return nil
 	})
@@ -98,7 +97,7 @@ func broken(t *testing.T, send func(p *weft.Process, messages [][]byte) error) e
 	p := two(t)
 	terms := Terms{Messages: 3, Longest: 1000, Seed: 7}
 	var err error
-	played := together.Both(within(t),
+	played := load.Both(within(t),
 		func(ctx context.Context) error {
 			_, err = Run(ctx, p[0], names[1], terms, &Progress{})
 			return nil
@@ -118,7 +117,7 @@ func broken(t *testing.T, send func(p *weft.Process, messages [][]byte) error) e
 			for plan := terms.plan(names[1]); len(messages) < terms.Messages; {
 				size, seed := plan.next()
 				m := make([]byte, size)
-				payload.Fill(m, seed)
+				load.Fill(m, seed)
 				messages = append(messages, m)
 			}
 			return send(p[1], messages)

@@ -20,10 +20,10 @@ import (
 
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/daemon"
-	"github.com/weftnet/weft/internal/freeport"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/registry/file"
 	"github.com/weftnet/weft/internal/stuck"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // patience limits waits for events that happen soon unless something is broken.
@@ -114,7 +114,7 @@ func newHosts(t *testing.T, apart bool) *hosts {
 	var configs []daemon.Config
 	var nodes []file.Entry
 	for i := range 2 {
-		c := daemon.Config{Socket: filepath.Join(dir, fmt.Sprintf("%d.sock", i)), Listen: freeport.Loopback(t), Plain: true, UnreachableAfter: daemon.Duration(2 * patience)}
+		c := daemon.Config{Socket: filepath.Join(dir, fmt.Sprintf("%d.sock", i)), Listen: testenv.Loopback(t), Plain: true, UnreachableAfter: daemon.Duration(2 * patience)}
 		configs = append(configs, c)
 		nodes = append(nodes, file.Entry{Name: fmt.Sprintf("h%d", i), Address: c.Listen})
 		h.sockets = append(h.sockets, c.Socket)

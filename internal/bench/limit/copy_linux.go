@@ -1,6 +1,6 @@
 package limit
 
-import "github.com/weftnet/weft/internal/payload"
+import "github.com/weftnet/weft/internal/load"
 
 // copyChunk is the length of the chunks of a long message, in bytes.
 const copyChunk = 16 << 10
@@ -16,7 +16,7 @@ func (c *child) copyPipes() (there, back *pipe) {
 
 func copyPing(c *child) error {
 	there, back := c.copyPipes()
-	out, in := payload.Written(c.Size), make([]byte, c.Size)
+	out, in := load.Written(c.Size), make([]byte, c.Size)
 	return c.time(batchFor(c.Size), func() error {
 		there.put(out)
 		back.take(in)

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/weftnet/weft/internal/payload"
+	"github.com/weftnet/weft/internal/load"
 )
 
 // A sealed limit carries the frames of a sealed Weft link, with the same library:
@@ -162,7 +162,7 @@ func udpSealedPut(c *child, w *udpWire) error {
 	}
 	payloadBytes := length - sealedExtra
 	pieces := w.batch / length
-	message, out := payload.Written(max(c.Size, pieces*payloadBytes)), payload.Written(w.batch)
+	message, out := load.Written(max(c.Size, pieces*payloadBytes)), load.Written(w.batch)
 	for at := 0; ; {
 		for i := range pieces {
 			if at+payloadBytes > len(message) {
@@ -189,7 +189,7 @@ func udpSealedTake(c *child, w *udpWire) error {
 	}
 	landing := make([]byte, udpReceives*udpLanding)
 	hs := headers(landing, udpReceives)
-	message := payload.Written(max(c.Size, udpLanding) + udpLanding)
+	message := load.Written(max(c.Size, udpLanding) + udpLanding)
 	at := 0
 	return c.count(func() (bytes int, err error) {
 		n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(w.socket), uintptr(unsafe.Pointer(&hs[0])),
@@ -227,7 +227,7 @@ func xdpSealedPut(c *child) error {
 		return err
 	}
 	length := c.sealedDatagram(x)
-	from := payload.Written(length - sealedExtra)
+	from := load.Written(length - sealedExtra)
 	for {
 		for range xdpBatch {
 			b := x.reserve(length)
@@ -251,7 +251,7 @@ func xdpSealedTake(c *child) error {
 	if err != nil {
 		return err
 	}
-	message := payload.Written(max(c.Size, udpLanding) + udpLanding)
+	message := load.Written(max(c.Size, udpLanding) + udpLanding)
 	at := 0
 	return c.count(func() (bytes int, err error) {
 		for range xdpBatch {

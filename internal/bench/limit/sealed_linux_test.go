@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/weftnet/weft/internal/payload"
+	"github.com/weftnet/weft/internal/load"
 )
 
 // loop is a wire that returns what is sent.
@@ -24,7 +24,7 @@ func TestASealedWireCarriesMessagesOfEveryLength(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := payload.Written(size)
+		want := load.Written(size)
 		if err := w.send(want); err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +44,7 @@ func TestASealedWireRefusesAForgedDatagram(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.send(payload.Written(64)); err != nil {
+		if err := w.send(load.Written(64)); err != nil {
 			t.Fatal(err)
 		}
 		l.sent[at] ^= 1

@@ -1,6 +1,6 @@
 package limit
 
-import "github.com/weftnet/weft/internal/payload"
+import "github.com/weftnet/weft/internal/load"
 
 // Rings of chunks. Deeper ones are faster as long as they fit into the caches: the reader is
 // then further behind, so its reading does not hold up the writer. This matters most for short
@@ -41,7 +41,7 @@ func streamTake(c *child) error { return c.drain(newPipe(c.mem, streamChunk, str
 
 // pour puts messages into a pipe for ever.
 func (c *child) pour(p *pipe) error {
-	b := payload.Written(c.Size)
+	b := load.Written(c.Size)
 	if err := c.ready(0); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (c *child) drain(p *pipe) error {
 // memcpy copies within one process, between the same two buffers: the caches are as warm as they
 // get.
 func memcpy(c *child) error {
-	from, to := payload.Written(c.Size), make([]byte, c.Size)
+	from, to := load.Written(c.Size), make([]byte, c.Size)
 	times := max(1, (1<<20)/c.Size)
 	return c.count(func() (int, error) {
 		for range times {

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/weftnet/weft/internal/payload"
+	"github.com/weftnet/weft/internal/load"
 )
 
 // tcpBytes is how many bytes one call sends or receives.
@@ -19,7 +19,7 @@ func tcpPut(c *child) error {
 	if err != nil {
 		return err
 	}
-	for b := payload.Written(tcpBytes); ; {
+	for b := load.Written(tcpBytes); ; {
 		_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(conn), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
 			unix.MSG_NOSIGNAL, 0, 0)
 		if errno != 0 && errno != unix.EINTR {

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/weftnet/weft/internal/payload"
+	"github.com/weftnet/weft/internal/load"
 )
 
 // Bytes are counted at the receiver: datagrams that a network or a full socket loses were not
@@ -87,7 +87,7 @@ func udpSingle(c *child, w *udpWire) error { return w.pour(min(c.Size, w.segment
 
 // pour sends n bytes over and over.
 func (w *udpWire) pour(n int) error {
-	for b := payload.Written(n); ; {
+	for b := load.Written(n); ; {
 		if err := w.send(b); err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func (w *udpWire) pour(n int) error {
 
 // udpMany sends several datagrams per call, each with its own header.
 func udpMany(c *child, w *udpWire) error {
-	for hs := headers(payload.Written(mostPieces*c.datagram(w)), mostPieces); ; {
+	for hs := headers(load.Written(mostPieces*c.datagram(w)), mostPieces); ; {
 		_, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(w.socket), uintptr(unsafe.Pointer(&hs[0])),
 			uintptr(len(hs)), 0, 0, 0)
 		if errno != 0 && errno != unix.EINTR && errno != unix.ECONNREFUSED {

@@ -6,7 +6,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
 
-	"github.com/weftnet/weft/internal/payload"
+	"github.com/weftnet/weft/internal/load"
 	"github.com/weftnet/weft/internal/testbed"
 )
 
@@ -19,7 +19,7 @@ func xdpPut(c *child) error {
 		return err
 	}
 	w := wire.(*xdpWire)
-	b := payload.Written(c.datagram(w))
+	b := load.Written(c.datagram(w))
 	for {
 		for range xdpBatch {
 			if !w.queue(b) {

@@ -18,10 +18,9 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
-	"github.com/weftnet/weft/internal/freeport"
-	"github.com/weftnet/weft/internal/lateness"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/testenv"
 	"github.com/weftnet/weft/internal/trust"
 )
 
@@ -94,7 +93,7 @@ func begin(t *testing.T, id registry.NICID, port uint16, change func(*Config), s
 // freeAddr returns an address at which nothing listens, nor will.
 func freeAddr(t *testing.T) netip.AddrPort {
 	t.Helper()
-	return netip.MustParseAddrPort(freeport.Loopback(t))
+	return netip.MustParseAddrPort(testenv.Loopback(t))
 }
 
 func loopback(port uint16) netip.AddrPort {
@@ -236,7 +235,7 @@ func TestASilentNICIsRemovedAndComesBackInItsNextLife(t *testing.T) {
 	at := freeAddr(t)
 	b := begin(t, 2, 7002, func(c *Config) { c.Listen = at }, a.Addr())
 	a.knows(t, "1:7001", "2:7002")
-	killed, late := time.Now(), lateness.Watch(t)
+	killed, late := time.Now(), testenv.WatchLateness(t)
 	b.kill()
 	a.knows(t, "1:7001")
 	if took := time.Since(killed) - late.Total(); took > failureTimeout {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/bench/peers/internal/contest"
-	"github.com/weftnet/weft/internal/together"
+	"github.com/weftnet/weft/internal/load"
 )
 
 // measure does one job, after a warm-up of a tenth of its time.
@@ -111,7 +111,7 @@ func concurrent(ctx context.Context, s store) (work, error) {
 	}
 	return func(ctx context.Context, d time.Duration, _ *contest.Histogram) (int64, error) {
 		var read atomic.Int64
-		err := together.Run(ctx, len(all), func(ctx context.Context, i int) error {
+		err := load.Together(ctx, len(all), func(ctx context.Context, i int) error {
 			n, err := all[i](ctx, d, new(contest.Histogram))
 			read.Add(n)
 			return err

@@ -10,7 +10,7 @@ import (
 
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 	"github.com/weftnet/weft/bench/peers/internal/ground"
-	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // Libfabric is fi_pingpong with tagged messages, by the provider shm on one host and tcp between
@@ -52,7 +52,7 @@ func (*Libfabric) Run(ctx context.Context, s *ground.Site, jobs contest.Jobs) (s
 }
 
 func pingpong(ctx context.Context, s *ground.Site, j contest.Job) (time.Duration, error) {
-	port, err := freeport.Take()
+	port, err := testenv.TakePort()
 	if err != nil {
 		return 0, err
 	}

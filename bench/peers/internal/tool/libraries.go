@@ -12,7 +12,7 @@ import (
 
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 	"github.com/weftnet/weft/bench/peers/internal/ground"
-	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // sources holds the sources of the contestants that are libraries for C.
@@ -54,7 +54,7 @@ func NewZeroMQ(ctx context.Context, dir string) (*ZeroMQ, error) {
 func (z *ZeroMQ) Run(ctx context.Context, s *ground.Site, jobs contest.Jobs) ([]contest.Sample, error) {
 	endpoint := "ipc://" + filepath.Join(z.dir, "zmq.sock")
 	if s.Hosts() {
-		port, err := freeport.Take()
+		port, err := testenv.TakePort()
 		if err != nil {
 			return nil, err
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 	"github.com/weftnet/weft/bench/peers/internal/ground"
 	"github.com/weftnet/weft/bench/peers/internal/pagepeer"
-	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // Pages is a server that keeps pages at one place, and its client at the other. The client is a
@@ -43,7 +43,7 @@ func (p *Pages) Run(ctx context.Context, s *ground.Site, jobs contest.Jobs) ([]c
 // and a port.
 func overTCP(name string, args func(addr, port string) []string) Server {
 	return func(ctx context.Context, s *ground.Site) (*ground.Program, string, error) {
-		port, err := freeport.Take()
+		port, err := testenv.TakePort()
 		if err != nil {
 			return nil, "", err
 		}
@@ -79,7 +79,7 @@ const lent = "64MiB"
 // PageServer returns `weft mem serve`.
 func PageServer(weft string, link pagepeer.Link) Server {
 	return func(ctx context.Context, s *ground.Site) (*ground.Program, string, error) {
-		port, err := freeport.Take()
+		port, err := testenv.TakePort()
 		if err != nil {
 			return nil, "", err
 		}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 	"github.com/weftnet/weft/bench/peers/internal/ground"
-	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // Sockperf uses UDP sockets, from C. It rests for two seconds before it measures, and then
@@ -36,7 +36,7 @@ func (*Sockperf) Run(ctx context.Context, s *ground.Site, jobs contest.Jobs) (sa
 }
 
 func sockperf(ctx context.Context, s *ground.Site, j contest.Job) (contest.Sample, error) {
-	port, err := freeport.Take()
+	port, err := testenv.TakePort()
 	if err != nil {
 		return contest.Sample{}, err
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 	"github.com/weftnet/weft/bench/peers/internal/ground"
-	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // UCX is ucx_perftest with its tag-matched messages, over shared memory on one host and tcp
@@ -26,7 +26,7 @@ func NewUCX(dir string) (*UCX, error) { return &UCX{dir}, need("ucx-utils", "ucx
 
 // Run does all jobs on a site with one pair of programs, which both read a batch file.
 func (u *UCX) Run(ctx context.Context, s *ground.Site, jobs contest.Jobs) ([]contest.Sample, error) {
-	port, err := freeport.Take()
+	port, err := testenv.TakePort()
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/weftnet/weft/internal/touch"
+	"github.com/weftnet/weft/internal/memory/touch"
 	"golang.org/x/sys/unix"
 )
 

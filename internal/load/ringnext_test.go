@@ -1,15 +1,15 @@
-package inflight_test
+package load_test
 
 import (
 	"testing"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/inflight"
+	"github.com/weftnet/weft/internal/load"
 )
 
 func TestNextIsAnOpThatIsNotUnderWay(t *testing.T) {
 	p := open(t)
-	r := inflight.New(2)
+	r := load.NewRing(2)
 	for n := range weft.Tag(6) {
 		if r.Full() {
 			if m, err := r.Oldest(t.Context()); err != nil || m.Tag != n-2 {

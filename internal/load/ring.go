@@ -1,9 +1,4 @@
-// Package inflight keeps several operations of a process in flight, and takes their results in
-// the order in which they began.
-//
-//	Add ─► │ op │ op │ op │ ─► Oldest
-//	       └── at most the ring's length
-package inflight
+package load
 
 import (
 	"context"
@@ -11,14 +6,18 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Ring holds operations in flight. Only one goroutine may use it.
+// Ring keeps several operations of a process in flight, and takes their results in the order in
+// which they began. Only one goroutine may use it.
+//
+//	Add ─► │ op │ op │ op │ ─► Oldest
+//	       └── at most the ring's length
 type Ring struct {
 	ops          []*weft.Op
 	begun, ended int // operations that were added and removed; the ring holds the rest
 }
 
-// New returns a ring for n operations.
-func New(n int) *Ring { return &Ring{ops: make([]*weft.Op, n)} }
+// NewRing returns a ring for n operations.
+func NewRing(n int) *Ring { return &Ring{ops: make([]*weft.Op, n)} }
 
 // Len returns the number of operations in the ring.
 func (r *Ring) Len() int { return r.begun - r.ended }

@@ -1,4 +1,4 @@
-package freeport
+package testenv
 
 import (
 	"bufio"
@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	for range n {
-		port, err := Take()
+		port, err := TakePort()
 		if err != nil {
 			fmt.Println(err)
 			os.Exit(1)
@@ -72,7 +72,7 @@ func TestAPortComesAgainOnlyAfterAllOthersAndIfItIsFree(t *testing.T) {
 	defer busy.Close()
 	again := make(map[int]int)
 	for i := range 2 * blockPorts {
-		port, err := Take()
+		port, err := TakePort()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package together_test
+package load_test
 
 import (
 	"context"
@@ -6,12 +6,12 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/weftnet/weft/internal/together"
+	"github.com/weftnet/weft/internal/load"
 )
 
 func TestAllHaveRunWhenRunReturns(t *testing.T) {
 	var ran atomic.Int32
-	err := together.Run(t.Context(), 10, func(context.Context, int) error { ran.Add(1); return nil })
+	err := load.Together(t.Context(), 10, func(context.Context, int) error { ran.Add(1); return nil })
 	if err != nil || ran.Load() != 10 {
 		t.Errorf("%d of 10 have run; error %v", ran.Load(), err)
 	}
@@ -19,7 +19,7 @@ func TestAllHaveRunWhenRunReturns(t *testing.T) {
 
 func TestTheFirstErrorEndsTheOthersAndIsReturned(t *testing.T) {
 	broken := errors.New("broken")
-	err := together.Both(t.Context(),
+	err := load.Both(t.Context(),
 		func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
 		func(context.Context) error { return broken })
 	if err != broken {
@@ -30,7 +30,7 @@ func TestTheFirstErrorEndsTheOthersAndIsReturned(t *testing.T) {
 func TestTheEndOfTheContextReachesAll(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := together.Run(ctx, 3, func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() })
+	err := load.Together(ctx, 3, func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}

@@ -1,14 +1,4 @@
-// Package lateness tells a test how long the machine has not run it.
-//
-//	wanted   │ tick │ tick │ tick │             tick                │ tick │
-//	          ──────────────────────────────────────────────────────────────► t
-//	                                     └──────── late ───────────┘
-//
-// Some tests check a bound in real time, because Weft promises the bound to users. Such a test
-// would fail on a machine that is busy with other work, or that does not run for a while, as
-// virtual machines do. Therefore the test subtracts the time for which it was late. On a machine
-// that runs every runnable thread, this time is zero, and the full bound applies.
-package lateness
+package testenv
 
 import (
 	"sync"
@@ -21,6 +11,15 @@ const (
 )
 
 // Meter measures the time for which a goroutine wanted to run and did not.
+//
+//	wanted   │ tick │ tick │ tick │             tick                │ tick │
+//	          ──────────────────────────────────────────────────────────────► t
+//	                                     └──────── late ───────────┘
+//
+// Some tests check a bound in real time, because Weft promises the bound to users. Such a test
+// would fail on a machine that is busy with other work, or that does not run for a while, as
+// virtual machines do. Therefore the test subtracts the time for which it was late. On a machine
+// that runs every runnable thread, this time is zero, and the full bound applies.
 type Meter struct {
 	begun time.Time
 
@@ -29,8 +28,8 @@ type Meter struct {
 	sum  time.Duration
 }
 
-// Watch starts a measurement, which ends with the test.
-func Watch(t interface{ Cleanup(func()) }) *Meter {
+// WatchLateness starts a measurement, which ends with the test.
+func WatchLateness(t interface{ Cleanup(func()) }) *Meter {
 	m := &Meter{begun: time.Now()}
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -48,7 +47,7 @@ func Watch(t interface{ Cleanup(func()) }) *Meter {
 	return m
 }
 
-// Total returns how long the test has not run since Watch.
+// Total returns how long the test has not run since WatchLateness.
 func (m *Meter) Total() time.Duration { return m.until(time.Since(m.begun)) }
 
 // ran records that the goroutine runs.

@@ -1,16 +1,16 @@
-// Package payload creates the bytes of messages from a seed, and checks them on receipt.
-//
-//	bytes 8·i … 8·i+7  =  word(seed, i), little-endian; the last word is cut at the message's end
-//
-// Sender and receiver agree on a seed for each message, and on nothing else. A byte that is
-// missing, repeated, moved or from another message differs from the expected byte, except with a
-// probability of 1 in 256.
-package payload
+package load
 
 import (
 	"encoding/binary"
 	"fmt"
 )
+
+// Sender and receiver agree on a seed for each message, and on nothing else:
+//
+//	bytes 8·i … 8·i+7  =  word(seed, i), little-endian; the last word is cut at the message's end
+//
+// A byte that is missing, repeated, moved or from another message differs from the expected byte,
+// except with a probability of 1 in 256.
 
 // step is the odd number that is added to the state for each word: 2⁶⁴ divided by the golden
 // ratio.

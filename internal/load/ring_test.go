@@ -1,4 +1,4 @@
-package inflight_test
+package load_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/inflight"
+	"github.com/weftnet/weft/internal/load"
 )
 
 // open returns a process that sends to itself.
@@ -23,7 +23,7 @@ func open(t *testing.T) *weft.Process {
 
 func TestOperationsEndInTheOrderInWhichTheyWereAdded(t *testing.T) {
 	p := open(t)
-	r := inflight.New(3)
+	r := load.NewRing(3)
 	for n := range weft.Tag(10) {
 		if r.Full() {
 			if m, err := r.Oldest(t.Context()); err != nil || m.Tag != n-3 {
@@ -45,7 +45,7 @@ func TestOperationsEndInTheOrderInWhichTheyWereAdded(t *testing.T) {
 
 func TestCancelEndsWhatIsUnderWayAndTellsWhatCameNevertheless(t *testing.T) {
 	p := open(t)
-	r := inflight.New(3)
+	r := load.NewRing(3)
 	for n := range weft.Tag(3) {
 		op := r.Next()
 		if err := r.Add(op, p.StartRecv(op, p.Name(), n, make([]byte, 1))); err != nil {
@@ -64,7 +64,7 @@ func TestCancelEndsWhatIsUnderWayAndTellsWhatCameNevertheless(t *testing.T) {
 
 func TestWhatCannotBeginIsNotAdded(t *testing.T) {
 	p := open(t)
-	r := inflight.New(1)
+	r := load.NewRing(1)
 	op := r.Next()
 	if err := r.Add(op, p.StartRecv(op, weft.Name{App: "No name"}, 1, nil)); !errors.Is(err, weft.ErrBadArgument) || r.Len() != 0 {
 		t.Errorf("%v, %d in the ring", err, r.Len())
@@ -73,7 +73,7 @@ func TestWhatCannotBeginIsNotAdded(t *testing.T) {
 
 func TestAWaitThatIsGivenUpWithdrawsTheOperation(t *testing.T) {
 	p := open(t)
-	r := inflight.New(1)
+	r := load.NewRing(1)
 	op := r.Next()
 	if err := r.Add(op, p.StartRecv(op, p.Name(), 1, nil)); err != nil {
 		t.Fatal(err)

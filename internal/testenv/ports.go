@@ -1,5 +1,9 @@
-// Package freeport allocates ports for tests, and for programs that cannot choose a port
-// themselves.
+// Package testenv has what tests need of the machine on which they run: ports that no other
+// program has, and the time for which the machine did not run the test.
+//
+// # Ports
+//
+// [TakePort] is also for programs that cannot choose a port themselves.
 //
 //	10000                                                      32528
 //	  ├────────┬────────┬────────┬────────┬────────┬── … ──┬────────┤
@@ -18,7 +22,7 @@
 // several such programs concurrently. Therefore the blocks lie outside of the range from which
 // the kernel chooses. If that range leaves no room, they lie within it. Even then, no other
 // program that uses this package gets the same port.
-package freeport
+package testenv
 
 import (
 	"errors"
@@ -43,29 +47,29 @@ const (
 // own is the block of this program.
 var own struct {
 	sync.Mutex
-	guard net.Listener // nil before the first Take
+	guard net.Listener // nil before the first TakePort
 	first int          // the guard's port
 	last  int          // last port that was handed out, initially first
 }
 
-// Loopback returns an address at 127.0.0.1 with a port from [Take]. If there is no port, it fails
-// the test.
+// Loopback returns an address at 127.0.0.1 with a port from [TakePort]. If there is no port, it
+// fails the test.
 func Loopback(t interface {
 	Helper()
 	Fatal(args ...any)
 }) string {
 	t.Helper()
-	port, err := Take()
+	port, err := TakePort()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return address(port)
 }
 
-// Take returns a port at which no program listens, neither by TCP nor by UDP. No other program
+// TakePort returns a port at which no program listens, neither by TCP nor by UDP. No other program
 // gets this port from this package while this program runs. This program may get the port again,
 // if it is free, after the other ports of its block, which are 254 in all.
-func Take() (int, error) {
+func TakePort() (int, error) {
 	own.Lock()
 	defer own.Unlock()
 	if own.guard == nil {

@@ -1,4 +1,4 @@
-package lateness
+package testenv
 
 import (
 	"testing"
@@ -23,7 +23,7 @@ func TestWhatWasLateIsAddedUpAndWhatWasInTimeIsNot(t *testing.T) {
 }
 
 func TestAMeterIsNeverLaterThanTheTimeThatHasPassed(t *testing.T) {
-	m := Watch(t)
+	m := WatchLateness(t)
 	for m.begun.Add(50 * time.Millisecond).After(time.Now()) {
 		if late, passed := m.Total(), time.Since(m.begun); late > passed {
 			t.Fatalf("%v late in %v", late, passed)
