@@ -50,11 +50,18 @@ type Cookie [wire.MACLen]byte
 // NewGate returns the gate of a NIC with the given fabric keys.
 func NewGate(fabric []trust.FabricKey, secrets *secret.Source) *Gate {
 	g := &Gate{secrets: secrets, bakedAt: clock.Never}
+	g.Replace(fabric)
+	return g
+}
+
+// Replace replaces the fabric keys. Their indices are those of the new keys from then on. Cookies
+// stay valid.
+func (g *Gate) Replace(fabric []trust.FabricKey) {
+	g.keys = nil
 	for _, k := range fabric {
 		mac1 := k.Derive(trust.LabelMAC1)
 		g.keys = append(g.keys, gateKey{keyed(mac1[:]), k.Derive(trust.LabelCookie), k.Derive(trust.LabelPSK)})
 	}
-	return g
 }
 
 // keyed returns a MAC. BLAKE2s with a key is one, and takes half the time of HMAC-SHA256 for

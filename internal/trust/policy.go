@@ -122,6 +122,24 @@ func (p *Policy) Bind(id nicid.ID, key PublicKey) error {
 	return nil
 }
 
+// Replace replaces the ids that the configuration ties to keys, and the grants. Revocation lists
+// and authorities stay. This NIC's own id stays tied to its key. Afterwards StillGood may end
+// peers. If the error is not nil, nothing has changed.
+func (p *Policy) Replace(bound map[nicid.ID]PublicKey, grants map[nicid.ID]Roles) error {
+	for id, roles := range grants {
+		if err := roles.check(); err != nil {
+			return fmt.Errorf("grants to NIC %v: %w", id, err)
+		}
+	}
+	own, isBound := p.cfg.Bound[p.cfg.ID]
+	p.cfg.Bound, p.cfg.Grants = maps.Clone(bound), maps.Clone(grants)
+	delete(p.cfg.Bound, p.cfg.ID)
+	if isBound {
+		return p.Bind(p.cfg.ID, own)
+	}
+	return nil
+}
+
 // CheckOwn checks at start what other NICs will check: that this NIC's id belongs to its key, and
 // that its certificate is valid. certificate is encoded, or empty.
 func (p *Policy) CheckOwn(certificate []byte, wallSeconds int64) (*Certificate, error) {
@@ -161,9 +179,17 @@ func (p *Policy) check(id nicid.ID, key PublicKey, certificate []byte, wallSecon
 }
 
 // StillGood returns the reason why an established peer must go: its certificate has expired or is
-// revoked. It is called for a peer at each rekey, and for all peers when Revoke returns true.
+// revoked, or the configuration no longer ties its id to its key. It is called for all peers when
+// Revoke returns true, and after Replace.
 func (p *Policy) StillGood(peer Peer, wallSeconds int64) error {
+	bound, isBound := p.cfg.Bound[peer.NIC]
 	switch {
+	case isBound && bound != peer.Key:
+		return fmt.Errorf("NIC %v: %w: the configuration names %v now, and the NIC has %v; correct [[node]] key",
+			peer.NIC, ErrBoundToOther, bound, peer.Key)
+	case len(p.cfg.Authorities) == 0 && !isBound && peer.Key.ID() != peer.NIC:
+		return fmt.Errorf("NIC %v: %w: the configuration does not bind it to %v any more; "+
+			"bind it by [[node]] id and key", peer.NIC, ErrUnboundID, peer.Key)
 	case len(p.cfg.Authorities) == 0:
 		return nil
 	case peer.Certificate == nil:

@@ -284,3 +284,45 @@ func TestAPolicyThatContradictsItselfIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestAReplacedConfigurationDecidesAboutPeersFromThenOn(t *testing.T) {
+	f := newFabric(t)
+	third, _ := drawn(t, 3)
+	p := f.policy(t, func(c *trust.PolicyConfig) {
+		c.ID = configured
+		c.Bound = map[nicid.ID]trust.PublicKey{configured: f.own, 7: f.peer}
+		c.Grants = map[nicid.ID]trust.Roles{7: roles(t, "observe")}
+	})
+	bound, err := p.Check(7, f.peer, nil, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	derived, err := p.Check(f.peer.ID(), f.peer, nil, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Replace(nil, map[nicid.ID]trust.Roles{7: {Set: 1 << 7}}); err == nil {
+		t.Error("an unknown role is taken")
+	}
+	if err := p.StillGood(bound, start); err != nil || !p.Allows(bound, trust.Observe, "") {
+		t.Errorf("a refused change has an effect: %v", err)
+	}
+	if err := p.Replace(map[nicid.ID]trust.PublicKey{7: third}, map[nicid.ID]trust.Roles{f.peer.ID(): roles(t, "admin")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.StillGood(bound, start); !errors.Is(err, trust.ErrBoundToOther) {
+		t.Errorf("a peer whose id is bound to another key: %v", err)
+	}
+	if err := p.StillGood(derived, start); err != nil || !p.Allows(derived, trust.Admin, "") || p.Allows(bound, trust.Observe, "") {
+		t.Errorf("a peer whose id is made from its key: %v", err)
+	}
+	if err := p.Replace(nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.StillGood(bound, start); !errors.Is(err, trust.ErrUnboundID) {
+		t.Errorf("a peer whose id is bound no more: %v", err)
+	}
+	if _, err := p.CheckOwn(nil, start); err != nil {
+		t.Errorf("the id of the NIC itself: %v", err)
+	}
+}
