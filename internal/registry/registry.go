@@ -4,7 +4,8 @@
 //	Registry ──── Nodes() ───► daemon ───► Engine.AddNode
 //	         ──── Watch ─────►        ───► Engine.AddNode, RemoveNode
 //
-// A Static list, from a configuration, never changes; others may.
+// A Static list never changes. A List changes when its owner sets another one, and gossip by
+// itself.
 package registry
 
 import (

@@ -63,7 +63,8 @@ type Registry struct {
 	log     *slog.Logger
 	members *members
 	list    *memberlist.Memberlist
-	at      netip.AddrPort // where others reach the gossip
+	ring    *memberlist.Keyring // safe for concurrent use
+	at      netip.AddrPort      // where others reach the gossip
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -142,9 +143,10 @@ func (r *Registry) start(advertised netip.Addr) error {
 		c.Transport = r.config.wrap(t)
 	}
 	c.AdvertiseAddr, c.AdvertisePort = r.at.Addr().String(), int(r.at.Port())
-	if c.Keyring, err = keyring(r.config.Keys); err != nil {
+	if r.ring, err = keyring(r.config.Keys); err != nil {
 		return errors.Join(fmt.Errorf("gossip: %w", err), t.Shutdown())
 	}
+	c.Keyring = r.ring
 	c.Delegate, c.Events, c.Alive = r.members, r.members, r.members
 	if r.list, err = memberlist.Create(c); err != nil {
 		return errors.Join(fmt.Errorf("gossip: %w", err), t.Shutdown())

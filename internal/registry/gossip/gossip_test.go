@@ -345,6 +345,32 @@ func TestMembersWithSeveralKeysUnderstandEachOfThem(t *testing.T) {
 	between.knows(t, "2:7002", "3:7003")
 }
 
+// Afterwards only a NIC with the new key is let in, also by a member that had three keys.
+func TestTheKeysOfAMemberChangeWhileItGossips(t *testing.T) {
+	keys := testKeys(t, 4)
+	a := begin(t, 1, 7001, func(c *Config) { c.Keys = slices.Clone(keys[:3]) })
+	b := begin(t, 2, 7002, nil, a.Addr())
+	a.knows(t, "1:7001", "2:7002")
+	for _, step := range [][]Key{{keys[0], keys[3]}, {keys[3], keys[0]}, {keys[3]}} {
+		for _, p := range []*peer{a, b} {
+			if err := p.UseKeys(slices.Clone(step)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if ring := a.ring.GetKeys(); len(ring) != 1 || Key(ring[0]) != keys[3] {
+		t.Errorf("%d keys are left", len(ring))
+	}
+	begin(t, 3, 7003, func(c *Config) { c.Keys = keys[3:] }, a.Addr()).knows(t, "1:7001", "2:7002", "3:7003")
+	begin(t, 4, 7004, nil, b.Addr()).says(t, "no seed has let this NIC join")
+	for _, bad := range [][]Key{nil, {keys[3], {}}} {
+		if err := a.UseKeys(bad); err == nil {
+			t.Errorf("the keys %v are taken", bad)
+		}
+	}
+	a.knows(t, "1:7001", "2:7002", "3:7003")
+}
+
 func TestSeedsThatDoNotAnswerAreCalledUntilTheyDo(t *testing.T) {
 	at := freeAddr(t)
 	b := begin(t, 2, 7002, nil, at)

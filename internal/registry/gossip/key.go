@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/hashicorp/memberlist"
@@ -30,4 +31,32 @@ func keyring(keys []Key) (*memberlist.Keyring, error) {
 		others = append(others, keys[i][:])
 	}
 	return memberlist.NewKeyring(others, keys[0][:])
+}
+
+// UseKeys replaces the keys: the first seals, each opens. Members that seal with a key that is no
+// longer there are not heard any more.
+func (r *Registry) UseKeys(keys []Key) error {
+	if len(keys) == 0 || slices.Contains(keys, Key{}) {
+		return errors.New("gossip: no key, or a key of zeros, which no fabric has")
+	}
+	for i := range keys {
+		if err := r.ring.AddKey(slices.Clone(keys[i][:])); err != nil {
+			return fmt.Errorf("gossip: %w", err)
+		}
+	}
+	if err := r.ring.UseKey(keys[0][:]); err != nil {
+		return fmt.Errorf("gossip: %w", err)
+	}
+	var gone []Key // RemoveKey moves the keys that GetKeys returns
+	for _, k := range r.ring.GetKeys() {
+		if !slices.Contains(keys, Key(k)) {
+			gone = append(gone, Key(k))
+		}
+	}
+	for i := range gone {
+		if err := r.ring.RemoveKey(gone[i][:]); err != nil {
+			return fmt.Errorf("gossip: %w", err)
+		}
+	}
+	return nil
 }
