@@ -38,7 +38,7 @@ vni, link, rel, driver, names, coll, relay, program < nic < poller    vni < proc
 vni, rel < names, coll, relay, program            pdl/vm < program
 clock, mutate < hsn      weft, hsn < netmem < bench      weft < stream < bench      mutate, weft < parallel < bench      weft < proxy      vni, weft < stage
 clock < paging < userfault < netmem              NONE < userfault/faulttest
-clock < idle < poller, ctl, daemon                registry < ctl     NONE < touch < proc     refusal < hugepage < weft, daemon, parallel     NONE < standin < daemon
+clock < idle < poller, ctl, daemon                registry < ctl     NONE < touch < proc     refusal < hugepage < weft, daemon, parallel     NONE < standin < daemon    NONE < sdnotify < daemon
 refusal < memfd < userfault, daemon          refusal < netmem, memfile, userfault, link/shm, daemon          refusal, cgroup < refusal/refusaltest
 NONE < filemem < ctl, weft, daemon          NONE < cgroup < ranks, daemon, refusal    NONE < procstat < ranks, daemon, bench/machine    vni, ctl < stuck
 proc, poller, ctl, link/{mem,fault,capture,udp,shm,xdp}, registry < weft
