@@ -15,5 +15,5 @@ var breaksOfLinks = []lineBreak{
 	{"full disk", "internal/link/capture/write.go", "say = w.failed", "_ = w.failed", "internal/link/capture TestAFullDiskIsToldApartAndCounted"},
 	{"full disk", "internal/link/capture/capture.go", "to.CaptureMissed += c.Missed()", "", "internal/link/capture TestAFullDiskIsToldApartAndCounted"},
 	{"full disk", "internal/daemon/link_linux.go", "func(text string) { d.log.Warn(\"link\", \"what\", text) }}", "func(text string) { d.log.Info(\"link\", \"what\", text) }}", "cmd/weft TestANICOutlivesAFullDiskUnderItsCapture"},
-	{"full disk", "cmd/weft/nic.go", "	staysUp(func()", "	_ = (func()", "cmd/weft TestANICOutlivesAFullDiskUnderItsCapture"},
+	{"full disk", "cmd/weft/nic.go", "	reloadsOnHangUp(d.Reload)", "	_ = d.Reload", "cmd/weft TestANICOutlivesAFullDiskUnderItsCapture"},
 }

@@ -13,7 +13,6 @@ import (
 	"context"
 	"os"
 	"os/signal"
-	"sync"
 	"sync/atomic"
 	"syscall"
 )
@@ -36,8 +35,8 @@ func main() {
 // nohup.
 func hangsUp() bool { return !signal.Ignored(syscall.SIGHUP) }
 
-// onHangUp is called when SIGHUP comes. If it is nil, the command ends.
-var onHangUp atomic.Pointer[func()]
+// onHangUp is called when SIGHUP comes. If it is nil or returns false, the command ends.
+var onHangUp atomic.Pointer[func() (goesOn bool)]
 
 // heedHangUps calls end on SIGHUP unless the command goes on. The handler stays the same all the
 // time. Programs that start during a change would inherit another handler, or none.
@@ -46,24 +45,36 @@ func heedHangUps(end func()) {
 	signal.Notify(hup, syscall.SIGHUP)
 	go func() {
 		for range hup {
-			if goOn := onHangUp.Load(); goOn != nil {
-				(*goOn)()
-			} else {
+			if heed := onHangUp.Load(); heed == nil || !(*heed)() {
 				end()
 			}
 		}
 	}()
 }
 
-// staysUp lets a command without a terminal go on when SIGHUP comes, and calls hint for the
-// first one. A command that has a terminal ends with it.
-func staysUp(hint func()) {
-	if terminal, err := os.Open("/dev/tty"); err == nil {
-		terminal.Close()
-		return
+// reloadsOnHangUp makes SIGHUP call reload, unless it means that the terminal of the command is
+// gone: then the command ends with it.
+func reloadsOnHangUp(reload func()) {
+	began := atTerminal()
+	heed := func() bool {
+		if began && !atTerminal() {
+			return false
+		}
+		reload()
+		return true
 	}
-	goOn := sync.OnceFunc(hint)
-	onHangUp.Store(&goOn)
+	onHangUp.Store(&heed)
+}
+
+// atTerminal reports whether this process has a controlling terminal. The kernel takes a terminal
+// that hangs up away before it sends SIGHUP.
+func atTerminal() bool {
+	terminal, err := os.Open("/dev/tty")
+	if err != nil {
+		return false
+	}
+	_ = terminal.Close()
+	return true
 }
 
 // outlivesReaders lets a command go on when no process reads its output any more, as after head:

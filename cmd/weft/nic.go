@@ -11,6 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/daemon"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/sdnotify"
 )
 
 func init() { register(newNICCommand) }
@@ -35,8 +36,9 @@ func newNICCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "nic [flags]",
 		Short: "Run the NIC of this host, to which processes attach",
-		Long: `Runs a NIC until SIGINT, SIGTERM or 'weft nic stop'. A second SIGINT or SIGTERM kills it. SIGHUP
-ends only a NIC that was started in a terminal. Processes attach to the NIC over its socket.
+		Long: `Runs a NIC until SIGINT, SIGTERM or 'weft nic stop'. A second SIGINT or SIGTERM kills it. The end
+of the terminal in which it was started ends it too. Any other SIGHUP makes it read its
+configuration anew, as 'weft nic reload' does. Processes attach to the NIC over its socket.
 
 Two hosts:
   host A (10.0.0.1):  weft fabric show | ssh 10.0.0.2 weft fabric join
@@ -61,6 +63,7 @@ default:
 	f := c.Flags()
 	f.StringVar(&o.file, "config", "", "read the configuration from TOML `FILE`")
 	f.BoolVar(&o.check, "check", false, "check the configuration and exit, with status 0 if it is valid and 2 if not")
+	f.BoolVar(&o.check, "check-config", false, "the same as --check")
 	f.BoolVar(&o.sample, "sample", false, "print a configuration file with every key and its default, and exit")
 	f.StringVar(&o.config.ID, "id", "",
 		"set the NIC `ID`, such as 0:0:0:96:221:127:255:140, which must be bound to the NIC's key (default: "+
@@ -122,7 +125,7 @@ default:
 			"file can read the frames")
 	choiceFlag(f, &o.config.Log, "log", "info", []string{"debug", "info", "warn", "error"}, "log messages of this "+
 		"level and above")
-	c.AddCommand(newNICStopCommand(), newNICInfoCommand(), newNICLinksCommand())
+	c.AddCommand(newNICStopCommand(), newNICReloadCommand(), newNICInfoCommand(), newNICLinksCommand())
 	return c
 }
 
@@ -240,9 +243,6 @@ func (o *nicOptions) mergeGossip(c *cobra.Command, conf *daemon.Config) {
 	}
 }
 
-// noHangUp is the message of a NIC without a terminal on SIGHUP.
-const noHangUp = "weft nic: ignored SIGHUP, since this NIC has no terminal; SIGTERM and weft nic stop end it\n"
-
 func runNIC(c *cobra.Command, o *nicOptions) error {
 	if o.sample {
 		_, err := io.WriteString(c.OutOrStdout(), daemon.Sample)
@@ -254,11 +254,15 @@ func runNIC(c *cobra.Command, o *nicOptions) error {
 	}
 	outlivesReaders()
 	conf.Subreaper = true // this process ends what a keeper leaves
+	conf.Reread = func() (daemon.Config, error) { return o.merged(c) }
+	if conf.Supervisor, err = sdnotify.FromEnvironment(); err != nil {
+		return err
+	}
 	d, err := daemon.New(conf, c.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	staysUp(func() { _, _ = io.WriteString(c.ErrOrStderr(), noHangUp) })
+	reloadsOnHangUp(d.Reload)
 	return d.Run(c.Context()) // main cancels the context on a signal
 }
 

@@ -217,29 +217,16 @@ func TestANICEndsInOrderOnATermSignalAndWatchersSeeIt(t *testing.T) {
 	}
 }
 
-// SIGHUP means the end of the terminal in which the NIC was started. A NIC started by nohup
-// ignores it, as all programs do.
-func TestANICEndsInOrderOnAHangUpUnlessItIsToIgnoreIt(t *testing.T) {
-	_, terminal := openPTY(t)
+// The end of the terminal in which the NIC was started ends it. Any other SIGHUP is a request for a
+// reload. A NIC started by nohup ignores the signal, as all programs do.
+func TestANICReloadsOnAHangUpAndEndsInOrderWithItsTerminal(t *testing.T) {
+	user, terminal := openPTY(t)
 	inTerminal := func(c *exec.Cmd) {
 		c.Stdin, c.SysProcAttr = terminal, &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	}
 	socket := filepath.Join(t.TempDir(), "a.sock")
-	// otherwise a child ignores SIGHUP if the tests are run by nohup
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
-	nic, log := startNICAs(t, inTerminal, "--listen", "127.0.0.1:0", "--socket", socket)
-	signal.Reset(syscall.SIGHUP)
-	if err := nic.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
-	if err := nic.Wait(); err != nil || !strings.Contains(log.String(), "going down") {
-		t.Errorf("the NIC ended with %v: %s", err, log.String())
-	}
-	if _, err := os.Stat(socket); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the socket is left: %v", err)
-	}
 	// The test must not ignore the signal itself: signal.Reset does not undo signal.Ignore.
-	nic, _ = startNICAs(t, func(c *exec.Cmd) {
+	nohup, _ := startNICAs(t, func(c *exec.Cmd) {
 		inTerminal(c)
 		self, err := os.Executable()
 		if err != nil {
@@ -247,11 +234,27 @@ func TestANICEndsInOrderOnAHangUpUnlessItIsToIgnoreIt(t *testing.T) {
 		}
 		c.Path, c.Args = "/bin/sh", append([]string{"sh", "-c", `trap "" HUP; exec "$0" "$@"`, self}, c.Args[1:]...)
 	}, "--listen", "127.0.0.1:0", "--socket", socket)
+	if err := nohup.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, stderr := weft("nic", "stop", "--socket", socket); status != 0 || nohup.Wait() != nil {
+		t.Errorf("a NIC that is to ignore a hang-up has ended by it: %d %q", status, stderr)
+	}
+	// otherwise a child ignores SIGHUP if the tests are run by nohup
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	nic, log := startNICAs(t, inTerminal, "--listen", "127.0.0.1:0", "--socket", socket)
+	signal.Reset(syscall.SIGHUP)
 	if err := nic.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	if status, _, stderr := weft("nic", "stop", "--socket", socket); status != 0 || nic.Wait() != nil {
-		t.Errorf("a NIC that is to ignore a hang-up has ended by it: %d %q", status, stderr)
+	eventually(t, "the NIC reloads", func() bool { return strings.Contains(log.String(), "configuration reloaded") })
+	terminal.Close()
+	user.Close()
+	if err := nic.Wait(); err != nil || !strings.Contains(log.String(), "going down") {
+		t.Errorf("the NIC ended with %v: %s", err, log.String())
+	}
+	if _, err := os.Stat(socket); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is left: %v", err)
 	}
 }
 

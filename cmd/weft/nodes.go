@@ -60,6 +60,7 @@ func newNodesCommand() *cobra.Command {
 			}
 			return printNodes(ctx, n, out, asJSON)
 		})
+	c.AddCommand(newNodesAddCommand(), newNodesRemoveCommand())
 	c.Flags().BoolVar(&check, "check", false,
 		"send frames of both sizes to each NIC, and report which return; exit with status 1 if some do not")
 	c.PreRunE = func(c *cobra.Command, _ []string) error {

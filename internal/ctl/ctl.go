@@ -161,6 +161,8 @@ const (
 	OpLinks    = "links"    // the links of the daemon, each with its own NIC
 	OpJob      = "job"      // jobs and machines: reserve, list, kill, …
 	OpShutdown = "shutdown" // end the daemon like a signal
+	OpReload   = "reload"   // read the configuration anew, and apply the changes
+	OpNode     = "node"     // add a node to the list, or remove one
 )
 
 // Request is the message of a client.
@@ -176,6 +178,8 @@ type Request struct {
 	Tool    *SegmentTool   `json:"segment_tool,omitempty"`
 	Program *Program       `json:"program,omitempty"`
 	Job     *Job           `json:"job,omitempty"`
+	Reload  *Reload        `json:"reload,omitempty"`
+	Node    *NodeChange    `json:"node,omitempty"`
 	// From is, for a list, the index of the first entry wanted.
 	From int `json:"from,omitempty"`
 	// NIC is the NIC of the request; 0: the daemon's own.
@@ -211,7 +215,8 @@ func (r *Request) check() error {
 	case r.Op == OpAttach && r.Attach == nil, r.Op == OpAlloc && r.Alloc == nil, r.Op == OpRegister &&
 		r.Given == nil, r.Op == OpPart && r.Part == nil, r.Op == OpFree && r.Free == nil,
 		(r.Op == OpShare || r.Op == OpUnshare) && r.Segment == nil, r.Op == OpSegment && r.Tool == nil,
-		r.Op == OpProgram && r.Program == nil, r.Op == OpJob && r.Job == nil:
+		r.Op == OpProgram && r.Program == nil, r.Op == OpJob && r.Job == nil,
+		r.Op == OpReload && r.Reload == nil, r.Op == OpNode && r.Node == nil:
 		return fmt.Errorf("%w: %q comes without its arguments", ErrBadRequest, r.Op)
 	case r.From < 0:
 		return fmt.Errorf("%w: list from entry %d", ErrBadRequest, r.From)
@@ -229,8 +234,10 @@ func (r *Request) check() error {
 		return r.Program.check()
 	case OpJob:
 		return r.Job.check()
+	case OpNode:
+		return r.Node.check()
 	case OpAttach, OpLeave, OpAlloc, OpRegister, OpPart, OpFree, OpShare, OpUnshare, OpStat, OpNodes, OpNames,
-		OpProcesses, OpGroups, OpMemory, OpCheck, OpThrown, OpSegments, OpLinks, OpShutdown:
+		OpProcesses, OpGroups, OpMemory, OpCheck, OpThrown, OpSegments, OpLinks, OpShutdown, OpReload:
 		return nil
 	}
 	return fmt.Errorf("%w: unknown operation %q", ErrBadRequest, r.Op)
@@ -474,6 +481,7 @@ type Reply struct {
 	Program   *ProgramReply  `json:"program,omitempty"`
 	Links     []Link         `json:"links,omitempty"`
 	Job       *JobReply      `json:"job,omitempty"`
+	Reloaded  *Reloaded      `json:"reloaded,omitempty"`
 
 	Counters map[string]uint64 `json:"counters,omitempty"` // with Info, from another NIC
 	// Next is the index of a list's next entry; 0: no more.

@@ -21,6 +21,7 @@ func wholeRequests() (all []*Request) {
 		{Op: OpProgram, Program: &Program{Do: ProgramList}}, {Op: OpJob, Job: &Job{What: JobList}},
 		{Op: OpLeave}, {Op: OpStat}, {Op: OpNodes}, {Op: OpNames}, {Op: OpProcesses}, {Op: OpGroups}, {Op: OpMemory},
 		{Op: OpCheck}, {Op: OpThrown}, {Op: OpSegments}, {Op: OpLinks}, {Op: OpShutdown},
+		{Op: OpReload, Reload: &Reload{}}, {Op: OpNode, Node: &NodeChange{Do: NodeAdd, Node: "10.0.0.2"}},
 	} {
 		r.Version = Version
 		all = append(all, &r)
@@ -51,7 +52,7 @@ func TestARequestOfEachOperationIsTakenAndNoneWithoutItsArguments(t *testing.T) 
 		}
 		bare := Request{Version: Version, Op: r.Op}
 		argued := r.Attach != nil || r.Alloc != nil || r.Given != nil || r.Part != nil || r.Free != nil ||
-			r.Segment != nil || r.Tool != nil || r.Program != nil || r.Job != nil
+			r.Segment != nil || r.Tool != nil || r.Program != nil || r.Job != nil || r.Reload != nil || r.Node != nil
 		err := bare.check()
 		if argued && (!errors.Is(err, ErrBadRequest) || !strings.Contains(err.Error(), "without its arguments")) || !argued && err != nil {
 			t.Errorf("%s without arguments: %v", r.Op, err)
@@ -91,6 +92,9 @@ func TestABadPartOfARequestIsRefusedBeforeTheDaemonLooksAtTheRest(t *testing.T) 
 		"an unknown program request":  {Op: OpProgram, Program: &Program{Do: "fly"}},
 		"an unknown kind of resident": {Op: OpProgram, Program: &Program{Do: ProgramList, Resident: "cloud"}},
 		"an unknown job request":      {Op: OpJob, Job: &Job{What: "fly"}},
+		"an unknown change of nodes":  {Op: OpNode, Node: &NodeChange{Do: "fly", Node: "10.0.0.2"}},
+		"a change of no node":         {Op: OpNode, Node: &NodeChange{Do: NodeAdd}},
+		"a node without end":          {Op: OpNode, Node: &NodeChange{Do: NodeAdd, Node: strings.Repeat("a", maxNodeText+1)}},
 		"no operation":                {},
 	} {
 		r.Version = Version

@@ -107,6 +107,9 @@ func RemoveSocket(path string) error {
 	return os.Remove(path)
 }
 
+// Allow sets the mode of the socket: connecting needs permission to write.
+func (l *Listener) Allow(mode os.FileMode) error { return os.Chmod(l.path, mode) }
+
 // Close stops listening, removes the socket, and releases the lock. A second Close does nothing.
 func (l *Listener) Close() (err error) {
 	l.once.Do(func() {

@@ -26,7 +26,7 @@ func (d *Daemon) rights(a deploy.Asker) (r deploy.Rights) {
 	if a.NIC == 0 {
 		owner := a.UID == 0 || a.UID == os.Getuid()
 		return deploy.Rights{
-			Look: true, Change: owner || slices.Contains(d.settings.config.ProgramUIDs, a.UID), GuardAny: owner,
+			Look: true, Change: owner || slices.Contains(d.live.Load().programUIDs, a.UID), GuardAny: owner,
 			Cure: "expected the daemon's user, root, or one of program_uids",
 		}
 	}

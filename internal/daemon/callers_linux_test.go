@@ -205,7 +205,7 @@ func TestRequestsBeyondTheAllowanceWait(t *testing.T) {
 func TestCallersThatOweAreForgottenOnlyIfTheTableIsFullOfThem(t *testing.T) {
 	later := time.Now().Add(time.Hour) // so that no debt is paid during the test
 	for _, owing := range []int{1, limits.Callers - 1, limits.Callers} {
-		h := newDoor(false)
+		h := newDoor(Config{})
 		const connected = 1 // the pid of a connected caller that owes, too
 		for pid := 1; pid <= limits.Callers; pid++ {
 			c := &caller{allowance: limits.RequestBurst, counted: time.Now()}

@@ -53,18 +53,21 @@ func (d *Daemon) turnAway(c *ctl.Client, why error) {
 
 // admit checks the user of a client, and enters the client.
 func (d *Daemon) admit(c *ctl.Client) (*client, error) {
-	if !d.allowed(c) && !d.jobs.admits(c.Peer.UID) {
+	if !d.welcomes(c) {
 		return nil, fmt.Errorf("%w: user %d; expected the daemon's user, root, or one of allow_uids or allow_gids",
 			ctl.ErrRefused, c.Peer.UID)
 	}
 	return d.enter(c)
 }
 
+// welcomes reports whether the user of a client may connect.
+func (d *Daemon) welcomes(c *ctl.Client) bool { return d.allowed(c) || d.jobs.admits(c.Peer.UID) }
+
 // allowed reports whether the configuration lets the user of a client attach under any name.
 func (d *Daemon) allowed(c *ctl.Client) bool {
-	conf := &d.settings.config
-	return d.owner(c) || slices.Contains(conf.AllowUIDs, c.Peer.UID) ||
-		slices.ContainsFunc(c.Peer.GIDs, func(g int) bool { return slices.Contains(conf.AllowGIDs, g) })
+	l := d.live.Load()
+	return d.owner(c) || slices.Contains(l.allowUIDs, c.Peer.UID) ||
+		slices.ContainsFunc(c.Peer.GIDs, func(g int) bool { return slices.Contains(l.allowGIDs, g) })
 }
 
 // owner reports whether a client is the daemon's own user or root.
@@ -182,6 +185,10 @@ func (d *Daemon) answer(k *client, s **session, r *ctl.Request) error {
 		return c.Reply(&ctl.Reply{Links: d.list()})
 	case ctl.OpShutdown:
 		return d.answerShutdown(k, *s)
+	case ctl.OpReload:
+		return d.answerReload(c, r.Reload)
+	case ctl.OpNode:
+		return d.answerNode(c, r.Node)
 	}
 	if r.Op == ctl.OpStat && r.NIC == 0 {
 		return c.Reply(&ctl.Reply{Info: d.info()}, d.counters.fd)

@@ -20,6 +20,7 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/registry/file"
 	"github.com/weftnet/weft/internal/registry/gossip"
+	"github.com/weftnet/weft/internal/sdnotify"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -99,6 +100,13 @@ type Config struct {
 	// attaches while the daemon starts. If no reservation of the job comes, the keeper ends with
 	// the daemon. Empty: none.
 	Expect string `toml:"-"`
+
+	// Reread returns the configuration anew, for a reload. nil: it cannot be read anew.
+	Reread func() (Config, error) `toml:"-" json:"-"`
+
+	// Supervisor, such as systemd, is told that the daemon is ready, reloads, lives and ends. nil:
+	// none.
+	Supervisor *sdnotify.Supervisor `toml:"-" json:"-"`
 
 	called    string   // the name of Link, if it was one of Named
 	further   []string // names of the other links to start

@@ -52,9 +52,8 @@ type Daemon struct {
 	incarnation uint64
 	started     time.Time
 	key         trust.PrivateKey // static
-	fabric      []trust.FabricKey
-	keysFrom    string // where the fabric keys were found
-	keysNote    string // what the log says about them; may be empty
+	live        atomic.Pointer[live]
+	current     settings // with the changes of reloads; under door.reloading
 
 	state    *state
 	link     carried
@@ -69,7 +68,8 @@ type Daemon struct {
 	programs *deploy.Site       // in the NIC
 	resident *resident.Programs // in the driver of its link; nil: not possible
 	gossip   *gossip.Registry   // nil: none
-	registry registry.Registry  // nodes of the configuration, and those heard by gossip
+	listed   *registry.List     // nodes of the configuration, and those that tools have added
+	registry registry.Registry  // these, and those heard by gossip
 
 	jobs     *jobs
 	machines *machines
@@ -92,10 +92,13 @@ func New(c Config, logTo io.Writer) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, log := newDoor(c.Subreaper), newLog(logTo, c.Log)
+	h := newDoor(c)
+	log := newLog(logTo, &h.level)
 	for _, s := range all {
-		d := &Daemon{door: h, settings: s, log: log, started: time.Now(), sessions: map[uint16]*session{},
-			segments: segments{all: map[uint32]*segment{}}, peerNews: make(chan struct{}, 1)}
+		d := &Daemon{door: h, settings: s, current: s, log: log, started: time.Now(), sessions: map[uint16]*session{},
+			segments: segments{all: map[uint32]*segment{}}, peerNews: make(chan struct{}, 1),
+			listed: registry.NewList(s.nodes.Nodes())}
+		d.live.Store(s.live(fabricKeys{}))
 		d.jobs = &jobs{d, h.places}
 		if len(all) > 1 {
 			d.log = log.With("on", s.linkName())
@@ -174,9 +177,11 @@ func (d *Daemon) identify() (err error) {
 	if d.id = d.settings.id; d.id == 0 {
 		d.id = d.key.Public().ID()
 	}
-	if d.fabric, d.keysFrom, d.keysNote, err = d.settings.fabricKeys(true); err != nil {
+	var k fabricKeys
+	if k.keys, k.from, k.note, err = d.settings.fabricKeys(true); err != nil {
 		return err
 	}
+	d.live.Store(d.settings.live(k))
 	d.incarnation, err = d.state.nextIncarnation(d.started)
 	return err
 }
@@ -194,11 +199,11 @@ func (d *Daemon) makeEngine() (err error) {
 		ReceiveCapacity:  uint64(d.link.Caps().ReceiveBuffer()),
 		UnreachableAfter: time.Duration(c.UnreachableAfter), FailureTimeout: c.failureTimeout(),
 		MaxProcesses: c.maxProcesses(), StagingBytes: c.StagingBytes,
-		Clock: poller.Now, Static: c.Static, Counters: d.page, Rung: d.rings.rung, Position: d.position(),
+		Clock: poller.Now, Static: c.Static, Counters: d.page, Rung: d.rings.rung, Position: d.positionIn(&d.settings),
 		// One node is enough to join: the peers hold the fabric key.
 		Belief: nic.Belief{HearsayFromPeers: true},
 	}
-	if err := d.settings.seal(&ec, d.key, d.fabric); err != nil {
+	if err := d.settings.seal(&ec, d.key, d.live.Load().keys.keys); err != nil {
 		return err
 	}
 	if d.engine, err = nic.New(ec); err != nil {

@@ -25,8 +25,9 @@ func New(c Config, _ io.Writer) (*Daemon, error) {
 		"; open the NIC inside the process instead (weft.Open)")
 }
 
-// ID, Addr, Socket and Run are never called, since there is no Daemon.
+// ID, Addr, Socket, Run and Reload are never called, since there is no Daemon.
 func (*Daemon) ID() registry.NICID        { return 0 }
 func (*Daemon) Addr() netip.AddrPort      { return netip.AddrPort{} }
 func (*Daemon) Socket() string            { return "" }
 func (*Daemon) Run(context.Context) error { return errors.ErrUnsupported }
+func (*Daemon) Reload()                   {}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
 
 	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/sdnotify"
 )
 
 // A door is the one socket of a daemon, with its accounts of the callers. The links behind it are
@@ -26,6 +28,11 @@ type door struct {
 
 	listener *ctl.Listener
 
+	level      slog.LevelVar
+	supervisor *sdnotify.Supervisor // nil: none
+	reloading  sync.Mutex           // held during one reload
+	hangUps    chan struct{}        // holds a token if a reload is due
+
 	ctx  context.Context // of run: done when the daemon goes down
 	stop context.CancelFunc
 
@@ -41,9 +48,12 @@ type door struct {
 	turning  chan struct{} // holds a token for each client that is being turned away
 }
 
-func newDoor(subreaper bool) *door {
-	return &door{places: newPlaces(subreaper), clients: map[*client]bool{}, callers: map[int]*caller{},
-		ctx: context.Background(), stop: func() {}, turning: make(chan struct{}, 16)}
+func newDoor(c Config) *door {
+	h := &door{places: newPlaces(c.Subreaper), clients: map[*client]bool{}, callers: map[int]*caller{},
+		ctx: context.Background(), stop: func() {}, turning: make(chan struct{}, 16),
+		supervisor: c.Supervisor, hangUps: make(chan struct{}, 1)}
+	h.level.Set(levelOf(c.Log))
+	return h
 }
 
 // take acquires what the daemon needs, the socket first: only one process can hold it, and that
@@ -140,7 +150,11 @@ func (h *door) serveAll(ctx context.Context) error {
 	rest.Go(func() { h.places.family.reapOrphans(ctx.Done()) })
 	rest.Go(func() { h.places.sweep(ctx, h.links[0].log) })
 	rest.Go(h.links[0].accept)
+	rest.Go(func() { h.heedHangUps(ctx) })
+	rest.Go(func() { h.watch(ctx) })
+	h.told(h.supervisor.Ready())
 	<-ctx.Done()
+	h.told(h.supervisor.Stopping())
 	h.places.close() // before the NICs: the keepers tell their launchers why
 	for _, d := range h.links {
 		d.log.Info("NIC is going down")

@@ -48,7 +48,7 @@ func enterAs(t *testing.T, h *door, conn *ctl.Client, pid int) *client {
 
 // A program that only opens connections must not keep others out.
 func TestTheStrangerThatWasSilentTheLongestMakesWay(t *testing.T) {
-	h, conn := newDoor(false), connected(t)
+	h, conn := newDoor(Config{}), connected(t)
 	var all []*client
 	began := time.Now().Add(-time.Hour)
 	for i := range limits.Strangers {
@@ -88,7 +88,7 @@ func TestTheStrangerThatWasSilentTheLongestMakesWay(t *testing.T) {
 }
 
 func TestNoConnectionEntersAtTheEnd(t *testing.T) {
-	h := newDoor(false)
+	h := newDoor(Config{})
 	h.closing = true
 	if _, err := h.enter(&ctl.Client{}); !errors.Is(err, ctl.ErrNICGone) || len(h.clients)+len(h.callers) > 0 {
 		t.Errorf("%v; %d connections", err, len(h.clients))
@@ -97,7 +97,7 @@ func TestNoConnectionEntersAtTheEnd(t *testing.T) {
 
 // The end of a daemon does not wait for a caller that owes.
 func TestARequestOfACallerThatOwesWaitsForItsTurnOrTheEnd(t *testing.T) {
-	h := newDoor(false)
+	h := newDoor(Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	h.ctx = ctx
 	c := enterAs(t, h, connected(t), 1)

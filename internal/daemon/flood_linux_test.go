@@ -39,7 +39,7 @@ func accepted(t *testing.T, pid int) *ctl.Client {
 // been silent longest. Neither an attached process nor a tool that has just asked loses its
 // connection.
 func TestAFloodOfConnectionsEndsTheOneThatIsSilentTheLongest(t *testing.T) {
-	h := newDoor(false)
+	h := newDoor(Config{})
 	var pid int
 	enter := func(silent time.Duration) *client {
 		t.Helper()

@@ -66,7 +66,7 @@ func (d *Daemon) info() *ctl.Info {
 		Goroutines: runtime.NumGoroutine(),
 		Guard:      ctl.GuardPlain, Key: d.key.Public().String()}
 	if !d.settings.config.Plain {
-		i.Guard, i.Fabric = ctl.GuardSealed, d.fabric[0].Fingerprint()
+		i.Guard, i.Fabric = ctl.GuardSealed, d.live.Load().keys.keys[0].Fingerprint()
 	}
 	return i
 }

@@ -21,6 +21,7 @@ import (
 func hostOf(slots, processes int) *jobs {
 	d := &Daemon{id: 7, log: slog.New(slog.NewTextHandler(io.Discard, nil)), control: &control{}}
 	d.settings.config.Slots, d.settings.config.MaxProcesses = &slots, processes
+	d.live.Store(d.settings.live(fabricKeys{}))
 	return &jobs{d, newPlaces(false)}
 }
 

@@ -116,7 +116,7 @@ func (j *jobs) answer(ctx context.Context, a deploy.Asker, r *ctl.Request) (*ctl
 }
 
 // slots returns how many ranks this host offers to take.
-func (j *jobs) slots() int { return j.d.settings.config.slots() }
+func (j *jobs) slots() int { return j.d.live.Load().slots }
 
 // list returns the jobs here, or one job with its ranks.
 func (j *jobs) list(a deploy.Asker, id string, from int) (*ctl.JobReply, int, later, error) {

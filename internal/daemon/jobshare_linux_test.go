@@ -18,6 +18,7 @@ var anotherUser = os.Getuid() + 1000
 
 func TestOneUserCannotHoldAllReservationsOfAHost(t *testing.T) {
 	j := &jobs{&Daemon{}, newPlaces(false)}
+	j.d.live.Store(j.d.settings.live(fabricKeys{}))
 	alice, bob := deploy.Asker{UID: anotherUser, User: "alice"}, deploy.Asker{UID: anotherUser + 1, User: "bob"}
 	var leave func()
 	for i := range limits.ReservesOfUser {
@@ -48,6 +49,7 @@ func TestOneUserCannotHoldAllReservationsOfAHost(t *testing.T) {
 
 func TestOneUserCannotHoldAllJobsOfAHost(t *testing.T) {
 	j := &jobs{&Daemon{}, newPlaces(false)}
+	j.d.live.Store(j.d.settings.live(fabricKeys{}))
 	alice, bob := &account{uid: anotherUser, name: "alice"}, &account{uid: anotherUser + 1, name: "bob"}
 	add := func(who *account, n int) {
 		for range n {

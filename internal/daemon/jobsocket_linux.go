@@ -23,7 +23,7 @@ func (j *jobs) openSocket(b *job) (path string, err error) {
 	if d != d.links[0] {
 		link = "#" + d.settings.linkName()
 	}
-	if d.settings.config.socketMode()&0o006 != 0 || b.account.uid == 0 || b.account.uid == os.Getuid() {
+	if d.live.Load().mode&0o006 != 0 || b.account.uid == 0 || b.account.uid == os.Getuid() {
 		return path + link, nil
 	}
 	path += "." + b.ID

@@ -21,11 +21,17 @@ func logLevel(s string) (slog.Level, error) {
 	return 0, fmt.Errorf("%q; expected debug, info, warn, or error", s)
 }
 
-// newLog returns the daemon's log, with one line of text for each event.
-func newLog(w io.Writer, level string) *slog.Logger {
-	l, err := logLevel(level)
+// levelOf returns the level of a checked configuration.
+func levelOf(s string) slog.Level {
+	l, err := logLevel(s)
 	if err != nil { // check has refused such a level already
-		l = slog.LevelInfo
+		return slog.LevelInfo
 	}
-	return slog.New(newLimited(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l})))
+	return l
+}
+
+// newLog returns the daemon's log, with one line of text for each event. A reload may change the
+// level.
+func newLog(w io.Writer, level *slog.LevelVar) *slog.Logger {
+	return slog.New(newLimited(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})))
 }

@@ -18,16 +18,17 @@ import (
 // joinGossip starts the gossip if the configuration asks for it. The configuration's nodes
 // precede those that the gossip finds.
 func (d *Daemon) joinGossip() (err error) {
-	d.registry = d.settings.nodes
+	d.registry = d.listed
 	if d.settings.gossip == nil {
 		return nil
 	}
 	c := *d.settings.gossip
-	c.ID, c.Incarnation, c.Addr, c.Log, c.Keys = d.id, d.incarnation, d.Addr(), d.log, gossip.Keys(d.fabric)
+	c.ID, c.Incarnation, c.Addr, c.Log = d.id, d.incarnation, d.Addr(), d.log
+	c.Keys = gossip.Keys(d.live.Load().keys.keys)
 	if d.gossip, err = gossip.New(c); err != nil {
 		return err
 	}
-	d.registry = registry.Merge(d.settings.nodes, d.gossip)
+	d.registry = registry.Merge(d.listed, d.gossip)
 	return nil
 }
 
@@ -76,11 +77,11 @@ func (d *Daemon) isOwn() func(registry.Node) bool {
 	}
 }
 
-// position returns the place of this NIC on the torus (QNIX-52), from the configuration or from
+// positionIn returns the place of this NIC on the torus (QNIX-52), from the configuration or from
 // the list that all hosts share.
-func (d *Daemon) position() nic.Position {
-	at, own := d.settings.position, d.isOwn()
-	for _, n := range d.settings.nodes.Nodes() {
+func (d *Daemon) positionIn(s *settings) nic.Position {
+	at, own := s.position, d.isOwn()
+	for _, n := range s.nodes.Nodes() {
 		if !at.Known && own(n) {
 			at = n.At
 		}
@@ -88,7 +89,7 @@ func (d *Daemon) position() nic.Position {
 	if !at.Known {
 		return nic.Position{}
 	}
-	t := d.settings.torus
+	t := s.torus
 	return nic.Position{X: uint16(at.X), Y: uint16(at.Y), Width: uint16(t.Width), Height: uint16(t.Height)}
 }
 

@@ -20,13 +20,14 @@ const lookAtRevocationsEvery = time.Second
 // watchRevocations follows the file of the revocation lists until ctx is done. It adds to the
 // file what the engine has learnt elsewhere.
 func (d *Daemon) watchRevocations(ctx context.Context) {
-	f := revocationFile{d: d, path: d.settings.trusted.revocations, known: d.settings.trusted.lists}
-	if f.path == "" || d.settings.config.Plain {
+	f := revocationFile{d: d, known: d.settings.trusted.lists}
+	if d.settings.trusted.revocations == "" || d.settings.config.Plain {
 		return
 	}
 	tick := time.NewTicker(lookAtRevocationsEvery)
 	defer tick.Stop()
 	for {
+		f.path = d.live.Load().revocations
 		f.look()
 		select {
 		case <-ctx.Done():

@@ -11,7 +11,7 @@ import (
 // A program that returns again and again has one entry, so that it displaces no other from the
 // table.
 func TestTheTableOfThrownOutProcessesHasOneEntryForEachProgram(t *testing.T) {
-	d := &Daemon{door: newDoor(false)}
+	d := &Daemon{door: newDoor(Config{})}
 	out := func(pid, uid int) { d.remember(ctl.Thrown{PID: pid, UID: uid, Times: 1}) }
 	out(1, 1)
 	out(2, 1)

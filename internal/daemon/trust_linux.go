@@ -14,11 +14,12 @@ func (d *Daemon) tellTrust() {
 			"mend", "remove plain = true, which is for measuring")
 		return
 	}
-	if d.keysNote != "" {
-		d.log.Warn("fabric", "what", d.keysNote)
+	k := d.live.Load().keys
+	if k.note != "" {
+		d.log.Warn("fabric", "what", k.note)
 	}
-	d.log.Info("links are sealed", "key", d.key.Public(), "fabric", d.fabric[0].Fingerprint(),
-		"fabric_keys", len(d.fabric), "from", d.keysFrom,
+	d.log.Info("links are sealed", "key", d.key.Public(), "fabric", k.keys[0].Fingerprint(),
+		"fabric_keys", len(k.keys), "from", k.from,
 		"authorities", len(s.trusted.authorities), "plain_resident", s.config.plainResident())
 }
 

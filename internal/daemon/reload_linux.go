@@ -1,0 +1,341 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/fabric"
+	"github.com/weftnet/weft/internal/registry/gossip"
+	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/trust"
+)
+
+// A reload reads the configuration anew and applies what can change while the NIC runs:
+//
+//	SIGHUP, weft nic reload ──► Config.Reread ──► check all ──► compare ──► apply, link by link
+//	                                 │                │
+//	                                 └── mistakes ────┴──► the NIC goes on as before
+//
+// Nothing is applied before everything has been checked.
+
+// Reload makes the daemon read its configuration anew, soon. It does not wait. The log has the
+// result. Before Run the reload waits for it.
+func (d *Daemon) Reload() {
+	select {
+	case d.door.hangUps <- struct{}{}:
+	default: // one is due already
+	}
+}
+
+// heedHangUps reloads after each call of Reload until ctx is done.
+func (h *door) heedHangUps(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-h.hangUps:
+			_, _ = h.reload(false) // the log has the result
+		}
+	}
+}
+
+// answerReload serves a tool that asks for a reload.
+func (d *Daemon) answerReload(c *ctl.Client, r *ctl.Reload) error {
+	if !d.owner(c) {
+		return fmt.Errorf("%w: user %d may not reload this daemon; expected the daemon's user or root", ctl.ErrRefused,
+			c.Peer.UID)
+	}
+	changes, err := d.door.reload(r.Check)
+	if err != nil {
+		return err
+	}
+	return c.Reply(&ctl.Reply{Reloaded: changes})
+}
+
+// reload reads the configuration and applies it. With check it only returns what would change.
+func (h *door) reload(check bool) (r *ctl.Reloaded, err error) {
+	h.reloading.Lock()
+	defer h.reloading.Unlock()
+	log := h.links[0].log
+	if h.ctx.Err() != nil {
+		return nil, ctl.ErrNICGone
+	}
+	if !check {
+		h.told(h.supervisor.Reloading())
+		defer func() { h.told(h.supervisor.Ready()) }()
+		defer func() { tellReload(log, r, err) }()
+	}
+	mode := h.links[0].live.Load().mode
+	steps, applied, restart, err := h.plan()
+	if err != nil {
+		return nil, fmt.Errorf("%w; the NIC goes on with its configuration", err)
+	}
+	if !check {
+		for _, s := range steps {
+			err = errors.Join(err, h.of(s.d, s.apply()))
+		}
+		err = errors.Join(err, h.letIn(mode))
+	}
+	return report(applied, restart), err
+}
+
+// plan reads and checks the configuration, and returns the steps that apply it.
+func (h *door) plan() (steps []*step, applied, restart []ctl.Change, err error) {
+	read := h.links[0].settings.config.Reread
+	if read == nil {
+		return nil, nil, nil, errors.New("this daemon was started without a configuration that it could read anew")
+	}
+	c, err := read()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	all, err := c.started()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	sameName := func(d *Daemon, s settings) bool { return d.settings.config.called == s.config.called }
+	if !slices.EqualFunc(h.links, all, sameName) {
+		restart = append(restart, ctl.Change{Key: "links that are started", Was: h.linkNames(), Is: namesOf(all)})
+	}
+	for i, d := range h.links {
+		at := slices.IndexFunc(all, func(s settings) bool { return sameName(d, s) })
+		if at < 0 || (at == 0) != (i == 0) { // its state would be in another directory
+			continue
+		}
+		s := &step{d: d, now: &d.current, next: &all[at]}
+		if err := h.of(d, s.compare()); err != nil {
+			return nil, nil, nil, err
+		}
+		link := ""
+		if len(h.links) > 1 {
+			link = d.settings.linkName()
+		}
+		steps = append(steps, s)
+		applied, restart = append(applied, onLink(s.applied, link)...), append(restart, onLink(s.restart, link)...)
+	}
+	return steps, applied, restart, nil
+}
+
+// namesOf lists the names of links.
+func namesOf(all []settings) string {
+	var names []string
+	for i := range all {
+		names = append(names, all[i].linkName())
+	}
+	return strings.Join(names, ", ")
+}
+
+// step is the reload of one link.
+type step struct {
+	d         *Daemon
+	now, next *settings
+	keys      fabricKeys
+	lists     [][]byte // revocation lists that are newer
+
+	applied, restart []ctl.Change
+}
+
+// compare finds what changes. It returns an error if the change would fail, and changes nothing.
+func (s *step) compare() error {
+	s.applied, s.restart = different(s.now, s.next)
+	s.applied = append(s.applied, changedNodes(s.d.listed.Nodes(), s.next.nodes.Nodes())...)
+	if was, is := s.d.positionIn(s.now), s.d.positionIn(s.next); was != is {
+		s.restart = append(s.restart, ctl.Change{Key: changedPosition, Was: fmt.Sprint(was.X, ",", was.Y),
+			Is: fmt.Sprint(is.X, ",", is.Y)})
+	}
+	if err := s.compareKeys(); err != nil {
+		return err
+	}
+	if err := s.compareCertificate(); err != nil {
+		return err
+	}
+	return s.compareLists()
+}
+
+// compareKeys reads the fabric keys. It looks for them where the running NIC has its state.
+func (s *step) compareKeys() (err error) {
+	s.keys = s.d.live.Load().keys
+	if s.now.config.Plain || s.next.config.Plain {
+		return nil
+	}
+	next := *s.next
+	next.stateDir, next.config.fabricDir = s.now.stateDir, s.now.config.fabricDir
+	var k fabricKeys
+	k.keys, k.from, k.note, err = next.fabricKeys(false)
+	switch {
+	case err != nil:
+		return err
+	case k.keys == nil && s.keys.from == fabric.ThisProcess:
+		return nil
+	case k.keys == nil:
+		return fmt.Errorf("there is no fabric key in %s any more; put the file back, or name others in key_files",
+			k.from)
+	}
+	if !slices.Equal(k.keys, s.keys.keys) && !s.now.config.besides { // all links have the same
+		s.applied = append(s.applied, ctl.Change{Key: "fabric keys", Was: fingerprints(s.keys.keys),
+			Is: fingerprints(k.keys)})
+	}
+	s.keys = k
+	return nil
+}
+
+// fingerprints returns the names of keys, which tell nothing of them.
+func fingerprints(keys []trust.FabricKey) string {
+	var l []string
+	for _, k := range keys {
+		l = append(l, k.Fingerprint())
+	}
+	return strings.Join(l, ", ")
+}
+
+// compareCertificate looks whether this NIC has another certificate. With another id or other
+// authorities it takes effect only after a restart.
+func (s *step) compareCertificate() error {
+	if slices.Equal(s.now.trusted.certificate, s.next.trusted.certificate) {
+		return nil
+	}
+	c := ctl.Change{Key: changedCertificate, Was: certificateText(s.now.trusted.certificate),
+		Is: certificateText(s.next.trusted.certificate)}
+	if !s.sameAuthorities() || s.now.id != s.next.id {
+		s.restart = append(s.restart, c)
+		return nil
+	}
+	s.applied = append(s.applied, c)
+	need := (&rel.Security{Certificate: s.next.trusted.certificate}).LeastMTU()
+	if mtu := s.d.link.MTU(); !s.now.config.Plain && mtu < need {
+		return fmt.Errorf("certificate: it needs frames of %d bytes, and the link carries %d; sign a shorter one",
+			need, mtu)
+	}
+	return nil
+}
+
+func certificateText(encoded []byte) string {
+	c, err := trust.ParseCertificate(encoded)
+	if err != nil {
+		return ""
+	}
+	return "serial " + trust.SerialText(c.Serial)
+}
+
+func (s *step) sameAuthorities() bool {
+	return slices.Equal(s.now.trusted.authorities, s.next.trusted.authorities)
+}
+
+// compareLists finds the revocation lists that are newer than those of the NIC.
+func (s *step) compareLists() error {
+	if !s.sameAuthorities() {
+		return nil
+	}
+	have := make(map[trust.CAID]uint64)
+	s.d.loop.Do(func(clock.Time) {
+		all, _ := s.d.engine.Revocations()
+		for _, l := range all {
+			have[l.CA] = l.Number
+		}
+	})
+	for _, b := range s.next.trusted.lists {
+		l, err := trust.ParseRevocationList(b)
+		if err != nil {
+			return fmt.Errorf("revocations: %w", err)
+		}
+		if was, known := have[l.CA]; !known || was < l.Number {
+			c := ctl.Change{Key: fmt.Sprintf("revocation list of authority %v", l.CA),
+				Is: fmt.Sprint("number ", l.Number)}
+			if known {
+				c.Was = fmt.Sprint("number ", was)
+			}
+			if s.lists = append(s.lists, b); !s.now.config.besides { // all links have the same
+				s.applied = append(s.applied, c)
+			}
+		}
+	}
+	return nil
+}
+
+// apply makes the changes of a link. Everything was checked before, so an error is unexpected; the
+// remaining changes are made nevertheless.
+func (s *step) apply() error {
+	d, certificate := s.d, s.now.trusted.certificate
+	if s.sameAuthorities() && s.now.id == s.next.id {
+		certificate = s.next.trusted.certificate
+	}
+	var errs []error
+	d.loop.Do(func(now clock.Time) {
+		errs = append(errs, d.engine.Retrust(bound(s.next.nodes.Nodes()), s.next.trusted.grants),
+			d.engine.UseKeys(now, s.keys.keys, certificate))
+		for _, l := range s.lists {
+			_, err := d.engine.Revoke(l)
+			errs = append(errs, err)
+		}
+	})
+	if d.gossip != nil {
+		errs = append(errs, d.gossip.UseKeys(gossip.Keys(s.keys.keys)))
+	}
+	errs = append(errs, d.listed.Set(s.next.nodes.Nodes()))
+	d.live.Store(s.merge(certificate).live(s.keys))
+	d.level.Set(levelOf(s.next.config.Log))
+	return errors.Join(errs...)
+}
+
+// merge makes the applied settings the current ones, and returns these. All others stay as they
+// were at the start, so that the next reload reports them again.
+func (s *step) merge(certificate []byte) *settings {
+	to, from := &s.now.config, &s.next.config
+	to.Log, to.Slots, to.Grants = from.Log, from.Slots, from.Grants
+	to.AllowUIDs, to.AllowGIDs, to.ProgramUIDs = from.AllowUIDs, from.AllowGIDs, from.ProgramUIDs
+	to.KeyFiles, to.Registry = from.KeyFiles, from.Registry
+	to.Certificate, s.now.trusted.certificate = from.Certificate, certificate
+	s.now.trusted.grants = s.next.trusted.grants
+	if s.sameAuthorities() && s.now.stateDir == s.next.stateDir {
+		to.Revocations, s.now.trusted.revocations = from.Revocations, s.next.trusted.revocations
+	}
+	return s.now
+}
+
+// letIn applies the users of the configuration to the socket, which had the mode before, and to its
+// connections. Processes that have attached stay.
+func (h *door) letIn(before os.FileMode) (err error) {
+	first := h.links[0]
+	if mode := first.live.Load().mode; mode != before { // or the administrator's mode stays
+		err = h.listener.Allow(mode)
+	}
+	h.mu.Lock()
+	var strangers []*ctl.Client
+	for c := range h.clients {
+		if c.session == nil {
+			strangers = append(strangers, c.conn)
+		}
+	}
+	h.mu.Unlock()
+	for _, c := range strangers {
+		if !first.welcomes(c) {
+			_ = c.Close()
+		}
+	}
+	return err
+}
+
+// tellReload logs the result of a reload.
+func tellReload(log *slog.Logger, r *ctl.Reloaded, err error) {
+	if err != nil {
+		log.Error("configuration not reloaded", "error", err)
+	}
+	if r == nil {
+		return
+	}
+	log.Info("configuration reloaded", "applied", len(r.Applied), "after_a_restart", len(r.Restart),
+		"not_listed", r.Left)
+	for _, c := range r.Applied {
+		log.Info("the configuration has changed", "what", c)
+	}
+	for _, c := range r.Restart {
+		log.Warn("the configuration has changed, and that needs a restart", "what", c)
+	}
+}
