@@ -58,10 +58,14 @@ func refuseHelpOfUnknown(root *cobra.Command, unknown *error) {
 // newHelpCommand returns the command "weft help". It refuses a word that is no command. Cobra's
 // own help command exits with 0 there.
 func newHelpCommand() *cobra.Command {
-	return &cobra.Command{
+	var write func(*cobra.Command) (bool, error)
+	help := &cobra.Command{
 		Use:   "help [command]",
 		Short: "Help about any command",
 		RunE: func(c *cobra.Command, args []string) error {
+			if asked, err := write(c.Root()); asked {
+				return err
+			}
 			of, rest, err := c.Root().Find(args)
 			if err == nil {
 				err = unknownCommand(of, rest)
@@ -76,6 +80,8 @@ func newHelpCommand() *cobra.Command {
 			return of.Help()
 		},
 	}
+	write = packageFlags(help)
+	return help
 }
 
 // subcommands returns the names of the subcommands that a user may call.
