@@ -19,7 +19,7 @@ import (
 // sleeps, makes no system call, and draws randomness only from a seed. So every run can be
 // repeated.
 var pureFolders = []string{
-	"internal/clock", "internal/environ", "internal/freelist", "internal/limits", "internal/mutate", "internal/nicid", "internal/seal", "internal/secret", "internal/trust", "internal/wire", "internal/vni", "internal/driver", "internal/hotel", "internal/rel", "internal/names", "internal/coll", "internal/tree", "internal/relay", "internal/hsn", "internal/paging", "internal/program",
+	"internal/clock", "internal/environ", "internal/freelist", "internal/histogram", "internal/limits", "internal/mutate", "internal/nicid", "internal/seal", "internal/secret", "internal/trust", "internal/wire", "internal/vni", "internal/driver", "internal/hotel", "internal/rel", "internal/names", "internal/coll", "internal/tree", "internal/relay", "internal/hsn", "internal/paging", "internal/program",
 	"internal/nic",
 	"pdl",
 }
