@@ -80,7 +80,7 @@ func (m *Module) receiveAck(now clock.Time, s *session, body []byte) {
 	}
 	m.learn(now, s, &n)
 	if whole {
-		m.detectLoss(s)
+		m.detectLoss(now, s)
 	}
 	m.judge(now, s)
 }
@@ -192,7 +192,7 @@ func (m *Module) segmentAcked(now clock.Time, s *session, g *segment, frames int
 func (m *Module) learn(now clock.Time, s *session, n *news) {
 	e := s.endpoint
 	if n.rtt > 0 {
-		s.rtt.add(n.rtt)
+		s.measured(n.rtt)
 		e.congestion.sample(now, n.rtt)
 	}
 	if n.echo != 0 && n.newest > s.recovery.newest {

@@ -93,6 +93,6 @@ func (e *Endpoint) narrower(now clock.Time, s *session, n int) {
 	s.path.trust()
 	s.recovery.progress(now, s)
 	if g := s.flight.head; g != nil {
-		e.m.resend(s, e.m.first(s, g), &e.m.stats.TimeoutResends)
+		e.m.resend(now, s, e.m.first(s, g), CausePath)
 	}
 }

@@ -69,6 +69,8 @@ type Endpoint struct {
 	certificate []byte
 	keyKnown    bool
 	proved      bool
+
+	stats *PeerStats // nil before the first session
 }
 
 // NIC returns the peer's id, 0 as long as it is unknown.

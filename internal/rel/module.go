@@ -217,6 +217,7 @@ type Module struct {
 	scratch       []byte     // takes the control records of a peer that is cut off
 
 	stats Stats
+	none  PeerStats // of peers that have had no session
 }
 
 // New returns a module for the NIC that cfg describes. h is told what happens.

@@ -98,7 +98,7 @@ func TestARetransmissionStaysHeldWhenWhatWasHeldBesideItIsLetGo(t *testing.T) {
 	w.weather.loss = 1
 	wire.PutVoid(e.Reserve(w.now, wire.Data, 1000), 1000)
 	m.Progress(w.now, out)
-	m.resend(e.live, e.live.flight.tail, &m.stats.TailResends)
+	m.resend(w.now, e.live, e.live.flight.tail, CauseTail)
 	e.congestion.rate, e.congestion.pacedUntil = 0.001, clock.Never // 1 MB/s: some 700 µs for each
 	e.pace = pace{0, w.now}
 	f := &Fragment{Space: wire.Data, Type: wire.TypeChunk, ID: 1, Parts: [][]byte{make([]byte, 500)}, Length: 500, Limit: 500, HeaderLen: wire.ChunkLen}
@@ -129,7 +129,7 @@ func TestManyRetransmissionsThatAreHeldBackKeepNobodyAwake(t *testing.T) {
 	}
 	m.Progress(w.now, out)
 	for e.live.flight.n > 0 {
-		m.resend(e.live, e.live.flight.tail, &m.stats.TailResends)
+		m.resend(w.now, e.live, e.live.flight.tail, CauseTail)
 	}
 	e.congestion.rate, e.congestion.pacedUntil = 0.001, clock.Never
 	e.pace = pace{0, w.now}
@@ -162,7 +162,7 @@ func TestWhatTheDriverDoesNotTakeCostsNoPace(t *testing.T) {
 	w.weather.loss = 1
 	wire.PutVoid(e.Reserve(w.now, wire.Data, 1000), 1000)
 	m.Progress(w.now, w.nodes[0])
-	m.resend(e.live, e.live.flight.tail, &m.stats.TailResends)
+	m.resend(w.now, e.live, e.live.flight.tail, CauseTail)
 	wire.PutVoid(e.Reserve(w.now, wire.Data, 1000), 1000)
 	e.congestion.rate, e.congestion.pacedUntil = 0.001, clock.Never
 	e.pace = pace{limits.PaceBurst / 2, w.now}

@@ -247,3 +247,44 @@ func (e *Endpoint) FrameLengths() (size, goal, narrow int) {
 	p := &e.live.path
 	return p.size, p.goal, int(p.told)
 }
+
+// PathState says how the longest frame that reaches the peer was found.
+type PathState uint8
+
+// The states of a path.
+const (
+	PathNone      PathState = iota // no session
+	PathGiven                      // the link carries each frame that both NICs take; nothing is probed
+	PathAssumed                    // nearly every path carries it; longer probes are in flight
+	PathSearching                  // a probe of this length was answered; longer ones are in flight
+	PathProbed                     // a probe of the length that both NICs take was answered
+	PathNarrow                     // longer probes were lost, or longer frames are not tried now
+	PathDoubted                    // frames of this length were lost; probes of it are in flight
+)
+
+func (s PathState) String() string {
+	names := [...]string{"none", "given", "assumed", "searching", "probed", "narrow", "doubted"}
+	return names[min(int(s), len(names)-1)]
+}
+
+// PathState returns the state of the path to the peer.
+func (e *Endpoint) PathState() PathState {
+	s := e.live
+	if s == nil {
+		return PathNone
+	}
+	p := &s.path
+	switch {
+	case p.limit == math.MaxInt || p.goal <= limits.SureFrame:
+		return PathGiven
+	case p.trying == 0 && p.size >= p.goal:
+		return PathProbed
+	case p.trying == 0:
+		return PathNarrow
+	case p.doubted():
+		return PathDoubted
+	case p.proven:
+		return PathSearching
+	}
+	return PathAssumed
+}

@@ -183,6 +183,9 @@ func TestAnIdlePeerCostsLittle(t *testing.T) {
 	if n := int(unsafe.Sizeof(Endpoint{})) + session; n > 3072 {
 		t.Errorf("an idle peer costs %d bytes, want 3 KiB at most", n)
 	}
+	if n := int(unsafe.Sizeof(PeerStats{})); n > 2048 {
+		t.Errorf("the counts of a peer cost %d bytes, want 2 KiB at most", n)
+	}
 	if n := int(unsafe.Sizeof(segment{})); n > 144 {
 		t.Errorf("a segment costs %d bytes, want 144 at most", n)
 	}

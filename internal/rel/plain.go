@@ -33,6 +33,7 @@ func (e *Endpoint) PostLone(now clock.Time, l *wire.Lone, payload []byte) bool {
 	if !m.cfg.PostLone(now, s.addr, (*[6]uint64)(l), payload) {
 		return false
 	}
+	s.packets.out.count(wire.LoneLen + len(payload))
 	s.send[wire.Command].pass(1)
 	e.countDirect(wire.FragLen + len(payload))
 	return true

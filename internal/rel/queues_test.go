@@ -36,7 +36,7 @@ func TestAPollSendsAFewSegmentsAgain(t *testing.T) { // USNIC-20
 		t.Fatalf("%d segments are in flight; expected %d", n, lost)
 	}
 	for g := e.live.flight.head; g != nil; g = e.live.flight.head {
-		a.m.resend(e.live, g, &a.m.stats.FastResends)
+		a.m.resend(w.now, e.live, g, CauseFast)
 	}
 	for polls := 0; a.m.resends.n > 0; polls++ {
 		before := e.m.stats.Resends

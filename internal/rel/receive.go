@@ -143,6 +143,7 @@ func (m *Module) take(now clock.Time, from netip.AddrPort, s *session, o wire.Ou
 	if o.Kind != wire.KindDatagram || m.cfg.Defect != mutate.DatagramReplayed {
 		m.sessions.window(s, o).take(o.Counter)
 	}
+	s.in.count(len(frame))
 	if s.apart(o) {
 		m.receiveApart(now, s, o, body)
 		return
@@ -280,8 +281,10 @@ func (m *Module) countArrival(s *session, space wire.Space, what arrival, n int)
 	switch what {
 	case arrivedOld:
 		m.stats.OutOfWindowLow++
+		s.endpoint.stats.Duplicates++
 	case arrivedDup:
 		m.stats.Duplicates++
+		s.endpoint.stats.Duplicates++
 	case arrivedHigh:
 		m.stats.OutOfWindowHigh++
 	case arrivedNew:

@@ -30,4 +30,5 @@ func (e *Endpoint) countDirect(n int) {
 	st.FragSends++
 	st.SentBytes += uint64(n)
 	st.SegmentsAcked++
+	e.stats.Sends++
 }

@@ -174,6 +174,7 @@ func (g *sealed) answer(now clock.Time, a *wire.Rekey) (ok bool) {
 func (g *sealed) renewed(now clock.Time) {
 	r := &g.renewal
 	r.at = now
+	g.s.endpoint.stats.HandshakeAt = now
 	g.m.stats.Renewals++
 	if r.freshSend != nil {
 		g.out.Renew(*r.freshSend)

@@ -52,7 +52,7 @@ func (s *session) peerDelay() time.Duration { return s.ackDelay() + 1<<deskShift
 // detectLoss finds the segments that must be lost, given the newest frame that arrived:
 // unacknowledged ones that were posted three frames earlier, or a round trip earlier. Counters
 // rise along the flight, so the search ends at the first one that may still arrive.
-func (m *Module) detectLoss(s *session) {
+func (m *Module) detectLoss(now clock.Time, s *session) {
 	r := &s.recovery
 	wait := s.rtt.smooth + s.rtt.smooth/4 + limits.AckDelay
 	for g := s.flight.head; g != nil && g.counter < r.newest; g = s.flight.head {
@@ -60,26 +60,26 @@ func (m *Module) detectLoss(s *session) {
 			return
 		}
 		s.endpoint.congestion.loses(g.counter)
-		m.resend(s, m.first(s, g), &m.stats.FastResends)
+		m.resend(now, s, m.first(s, g), CauseFast)
 	}
 }
 
 // resend moves a segment that is in the hotel, and no run, to the resend list: it is checked
-// out, and its credits are returned (USNIC-46, USNIC-47). count is the counter of the cause.
-func (m *Module) resend(s *session, g *segment, count *uint64) {
+// out, and its credits are returned (USNIC-46, USNIC-47).
+func (m *Module) resend(now clock.Time, s *session, g *segment, why Cause) {
 	m.unlist(s, g)
 	g.become(stateInHotel, stateResend)
 	m.resends.push(g)
 	m.heldInRow = 0 // it is not known yet whether this one may leave
 	m.pathLoses(s, g)
-	*count++
+	s.endpoint.lose(now, g, why)
 }
 
 // tail retransmits the last segment of the flight.
 func (m *Module) tail(now clock.Time, s *session) {
 	s.recovery.tails++
 	if g := s.flight.tail; g != nil {
-		m.resend(s, m.last(s, g), &m.stats.TailResends)
+		m.resend(now, s, m.last(s, g), CauseTail)
 	}
 	s.recovery.rearm(now, s)
 }
@@ -99,7 +99,7 @@ func (m *Module) timeout(now clock.Time, g *segment) {
 	}
 	s.rtt.backoff++
 	r.quietTo = now.Add(s.rtt.retransmitAfter(s.peerDelay()))
-	m.resend(s, m.first(s, oldest), &m.stats.TimeoutResends)
+	m.resend(now, s, m.first(s, oldest), CauseTimeout)
 }
 
 // lodge checks a posted segment into the hotel. There is a room: post asked, and timeout has

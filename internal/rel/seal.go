@@ -26,6 +26,7 @@ type packets struct {
 	anew    bool   // the next frame gets the first counter: only with mutate.CounterRestarts
 	// Packet counter of the last frame sent, the nonce of the AEAD: no value is used twice.
 	counter uint64
+	out     Traffic // the frames that were completed
 	guard   guard
 	cookies cookieTag
 }
@@ -118,7 +119,9 @@ func (p *packets) sealAs(k wire.Kind, f form, b []byte, n int, from []byte) int 
 		o.Flags, g = wire.FlagTagged, &p.cookies
 	}
 	o.Put(b)
-	return g.seal(b, clear, n, from, o.Counter)
+	n = g.seal(b, clear, n, from, o.Counter)
+	p.out.count(n)
+	return n
 }
 
 // open checks a frame of p and returns its body; nil if the frame is not the peer's. On a

@@ -54,6 +54,7 @@ type session struct {
 	marked   uint64
 	markedAt clock.Time // when it left
 	replay   replayWindow
+	in       Traffic // frames that the peer has made
 
 	// Fields of an open session only:
 	send     [wire.Spaces]sendWindow
@@ -196,6 +197,7 @@ func (m *Module) opens(now clock.Time, s *session) {
 	s.open = true
 	s.reliable = m.cfg.Reliable && s.peer.Capabilities&wire.CapReliable != 0
 	e.live = s
+	e.countSession(now, s)
 	if s.peer.Incarnation > e.incarnation {
 		e.incarnation, e.helloSeen = s.peer.Incarnation, 0
 	}
@@ -239,6 +241,7 @@ func (m *Module) ends(now clock.Time, e *Endpoint, why error) {
 	e.attempt.stop()
 	if s := e.live; s != nil {
 		e.live = nil
+		e.stats.add(s)
 		s.open = false
 		if m.latest == s {
 			m.latest = nil

@@ -52,6 +52,7 @@ func (m *Module) settleDeferred() {
 		m.stats.Receives++
 		m.stats.FastReceives++
 		s.replay.take(d.counter)
+		s.in.count(d.bytes)
 	}
 	if !s.open { // its delivery has ended the session
 		return

@@ -194,16 +194,19 @@ func (s *Stats) sent(w *sendWindow) { s.LargestSendWindow = max(s.LargestSendWin
 
 // countSend counts a segment that was posted, with n bytes of records, or all segments of a run.
 func (e *Endpoint) countSend(g *segment, n int) {
-	st, frames := &e.m.stats, uint64(g.frames)
+	st, of, frames := &e.m.stats, e.stats, uint64(g.frames)
 	if g.fragment != nil {
 		st.PieceBytes += frames * uint64(g.length)
 	}
 	if g.sends > 1 {
 		st.Resends++
 		st.ResentBytes += uint64(n)
+		of.Resends++
+		of.ResentBytes += uint64(n)
 		return
 	}
 	st.TotalSends += frames
+	of.Sends += frames
 	st.SentBytes += uint64(n)
 	if g.fragment != nil {
 		st.ChunkSends += frames

@@ -235,7 +235,7 @@ func TestAPollSendsRetransmissionsThenSegmentsThenAcks(t *testing.T) {
 	c.frag(back, wire.Command, "to be acknowledged")
 	w.runUntil(time.Second, "c's message at a", func() bool { return a.m.Endpoint(3).live.acks.at != clock.Never })
 	a.m.Endpoint(3).AckNow()
-	a.m.resend(e.live, old, &a.m.stats.TimeoutResends)
+	a.m.resend(w.now, e.live, old, CauseTimeout)
 	b.dead = true
 	*seen = nil
 	a.frag(e, wire.Command, "new")
