@@ -93,6 +93,7 @@ type Config struct {
 	// Called within Poll when a driver doorbell has rung or driver commands were read; may be nil.
 	Rung     func()
 	Counters vni.CounterPage // where counts are published; may be zero
+	Peers    vni.PeerTable   // where the counts of each peer are published; may be zero
 	Faults   rel.Faults      // test hooks
 	Defect   mutate.Defect   // test hook
 }

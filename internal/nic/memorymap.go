@@ -99,6 +99,11 @@ func (e *Engine) internalSegment() Segment {
 	nodes := SegmentPart{Name: "NIC table", Entries: limits.Peers, Used: len(e.peers.list),
 		Bytes: int64(len(e.peers.list)) * (size[peer]() + size[rel.Endpoint]() +
 			inMap[uint64, *rel.Endpoint](1) + inMap[link.Addr, *rel.Endpoint](1))}
+	for _, pr := range e.peers.list {
+		if pr.ep.Stats().Sessions > 0 {
+			nodes.Bytes += size[rel.PeerStats]()
+		}
+	}
 	entries, _ := e.names.Len()
 	table := SegmentPart{Name: "name table", Used: entries,
 		Bytes: int64(entries) * (size[names.Entry]() + inMap[vni.Name, *names.Entry](2) +

@@ -19,26 +19,34 @@ type publisher struct {
 	changed bool       // the counts have changed since they were copied
 	next    clock.Time // earliest time of the next copy
 	rel     rel.Stats  // rel's statistics that are already in the counts
+	peers   peerRows
 }
 
-// publish copies the counts to the page that tools map (decision 17), if it is time. It returns
+// publish copies the counts to the memory that tools map (decision 17), if it is time. It returns
 // when it will be time, or Never. work is what a poll has done: after an idle poll the counts have
 // not changed.
 func (e *Engine) publish(work int) clock.Time {
-	if e.cfg.Counters == (vni.CounterPage{}) {
+	if e.cfg.Counters == (vni.CounterPage{}) && e.cfg.Peers == (vni.PeerTable{}) {
 		return clock.Never
 	}
 	p := &e.publisher
 	switch p.changed = p.changed || work > 0; {
-	case !p.changed:
+	case !p.changed && p.peers.left == 0:
 		return clock.Never
 	case e.now < p.next:
 		return p.next
 	}
-	p.changed, p.next = false, e.now.Add(publishEvery)
-	e.collect()
-	for i, v := range e.counts {
-		e.cfg.Counters.Store(vni.Counter(i), v)
+	p.next = e.now.Add(publishEvery)
+	if p.changed {
+		p.changed = false
+		p.peers.changed(e)
+		e.collect()
+		for i, v := range e.counts {
+			e.cfg.Counters.Store(vni.Counter(i), v)
+		}
+	}
+	if p.peers.publish(e) {
+		return p.next
 	}
 	return clock.Never
 }
