@@ -94,6 +94,7 @@ type statOptions struct {
 	proxy  string
 
 	proxies bool
+	peers   bool
 }
 
 func newStatCommand() *cobra.Command {
@@ -106,7 +107,11 @@ shares, and so does not disturb the NIC. With --nic, each reading takes a messag
 NIC. Counters whose names end in _now are levels. All others only grow.
 
 The last lines show the traffic of each weft proxy that this user runs. --proxies shows the
-proxies and their connections instead of a NIC.`,
+proxies and their connections instead of a NIC.
+
+--peers shows a line for each peer instead of the counters. P50 and P99 are quantiles of the
+measured round trips, TIMEOUT, FAST, TAIL and PATH are retransmissions by cause. With --watch,
+the numbers after the first table are the changes since the table before it.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runStat(c.Context(), c.OutOrStdout(), o) },
 	}
@@ -121,9 +126,13 @@ proxies and their connections instead of a NIC.`,
 		"show the connections of each weft proxy that this user runs, instead of a NIC")
 	durationFlag(f, &o.watch, "watch", 0, 10*time.Millisecond, time.Hour,
 		"read repeatedly at this interval, and print the changes (default: once)")
-	for _, other := range []string{"socket", "nic", "watch"} {
+	f.BoolVar(&o.peers, "peers", false,
+		"show the counters of each peer of the NIC of this host: round trips, losses by cause, traffic")
+	for _, other := range []string{"socket", "nic", "watch", "peers"} {
 		atMostOne(c, "proxy", "proxies", other)
 	}
+	atMostOne(c, "peers", "nic")
+	atMostOne(c, "peers", "all")
 	return c
 }
 
@@ -133,13 +142,14 @@ type reading struct {
 	info   *ctl.Info
 	at     time.Time
 	values []uint64
+	peers  []vni.Peer // with --peers
 }
 
 // A statSource makes a reading. It fails when the NIC is gone.
 type statSource func(ctx context.Context) (reading, error)
 
 // ownStat reads the counters of the daemon's NIC in its shared memory.
-func ownStat(ctx context.Context, conn *ctl.Conn) (statSource, error) {
+func ownStat(ctx context.Context, conn *ctl.Conn, peers bool) (statSource, error) {
 	_, mem, _, err := conn.Stat(ctx) // mapped for as long as the program runs
 	if err != nil {
 		return nil, err
@@ -147,6 +157,12 @@ func ownStat(ctx context.Context, conn *ctl.Conn) (statSource, error) {
 	page, err := vni.OpenCounterPage(mem)
 	if err != nil {
 		return nil, err
+	}
+	var table vni.PeerTable
+	if peers {
+		if table, err = vni.OpenPeerTable(mem[vni.CounterPageBytes:]); err != nil {
+			return nil, err
+		}
 	}
 	return func(ctx context.Context) (reading, error) {
 		// the daemon must still run: its memory would stay readable without it
@@ -158,6 +174,7 @@ func ownStat(ctx context.Context, conn *ctl.Conn) (statSource, error) {
 		for i := range r.values {
 			r.values[i] = page.Load(vni.Counter(i))
 		}
+		r.peers = readPeers(table)
 		return r, unmap()
 	}, nil
 }
@@ -194,11 +211,11 @@ func runStat(ctx context.Context, out io.Writer, o *statOptions) error {
 	}
 	source := farStat(conn.NIC(uint64(id)))
 	if id == 0 {
-		if source, err = ownStat(dialing, conn); err != nil {
+		if source, err = ownStat(dialing, conn, o.peers); err != nil {
 			return err
 		}
 	}
-	if err := watchStat(ctx, out, o, source); err != nil || o.json || id != 0 || o.watch != 0 {
+	if err := watchStat(ctx, out, o, source); err != nil || o.json || o.peers || id != 0 || o.watch != 0 {
 		return err
 	}
 	return statProxies(ctx, out, o)
@@ -243,7 +260,10 @@ func readWithin(ctx context.Context, source statSource) (reading, error) {
 // NIC that has restarted counts from 0 again, so its reading is printed in full.
 func printStat(out io.Writer, o *statOptions, last, now *reading) error {
 	info := now.info
-	if o.json {
+	switch {
+	case o.json && o.peers:
+		return printPeersJSON(out, now)
+	case o.json:
 		return printStatJSON(out, now)
 	}
 	var text bytes.Buffer
@@ -256,6 +276,9 @@ func printStat(out io.Writer, o *statOptions, last, now *reading) error {
 			time.Since(time.Unix(0, info.Started)).Round(time.Second), info.Version, info.Commit)
 	} else {
 		fmt.Fprintf(&text, "%s\n", now.at.Format("15:04:05.000"))
+	}
+	if o.peers {
+		return printPeers(out, &text, last, now)
 	}
 	for i, name := range vni.Names() {
 		v := now.values[i]

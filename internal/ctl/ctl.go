@@ -332,6 +332,9 @@ type Info struct {
 	PID        int    `json:"pid"`
 	Started    int64  `json:"started"` // Unix time in nanoseconds
 	Goroutines int    `json:"goroutines"`
+	Clock      int64  `json:"clock"` // the NIC's clock, in nanoseconds: instants among its counters are on it
+	// Reasons explain how the link was chosen at the start, and why it did not do more.
+	Reasons []string `json:"reasons,omitempty"`
 }
 
 // Values of Guard: how the frames of a session are guarded.

@@ -57,8 +57,9 @@ type Daemon struct {
 
 	state    *state
 	link     carried
+	reasons  []string // why the link is as it was at the start
 	counters *memory
-	page     vni.CounterPage // over counters
+	page     vni.CounterPage // over the first part of counters
 	engine   *nic.Engine
 	loop     *poller.Loop
 	vnis     vnis
@@ -121,6 +122,7 @@ func (d *Daemon) take() (err error) {
 	if d.link, err = d.openLink(); err != nil {
 		return err
 	}
+	d.reasons = d.link.why()
 	if err = d.capture(); err != nil {
 		return err
 	}
@@ -187,10 +189,14 @@ func (d *Daemon) identify() (err error) {
 }
 
 func (d *Daemon) makeEngine() (err error) {
-	if d.counters, err = newMemory("counters", vni.CounterPageBytes, true); err != nil {
+	if d.counters, err = newMemory("counters", vni.StatBytes, true); err != nil {
 		return err
 	}
 	if d.page, err = vni.NewCounterPage(d.counters.mem); err != nil {
+		return err
+	}
+	peers, err := vni.NewPeerTable(d.counters.mem[vni.CounterPageBytes:])
+	if err != nil {
 		return err
 	}
 	c := d.settings.config
@@ -199,7 +205,8 @@ func (d *Daemon) makeEngine() (err error) {
 		ReceiveCapacity:  uint64(d.link.Caps().ReceiveBuffer()),
 		UnreachableAfter: time.Duration(c.UnreachableAfter), FailureTimeout: c.failureTimeout(),
 		MaxProcesses: c.maxProcesses(), StagingBytes: c.StagingBytes,
-		Clock: poller.Now, Static: c.Static, Counters: d.page, Rung: d.rings.rung, Position: d.positionIn(&d.settings),
+		Clock: poller.Now, Static: c.Static, Counters: d.page, Peers: peers, Rung: d.rings.rung,
+		Position: d.positionIn(&d.settings),
 		// One node is enough to join: the peers hold the fabric key.
 		Belief: nic.Belief{HearsayFromPeers: true},
 	}
@@ -239,7 +246,7 @@ func (d *Daemon) tell() {
 		"link", d.link.name, "version", version.Release, "commit", version.Commit(), "mtu", d.link.MTU(),
 		"gso", d.link.Offload(), "receive_buffer", d.link.Caps().ReceiveBuffer(),
 		"nodes", len(d.others(d.settings.nodes.Nodes())))
-	for _, what := range d.link.why() {
+	for _, what := range d.reasons {
 		d.log.Info("link", "what", what)
 	}
 	d.tellTrust()

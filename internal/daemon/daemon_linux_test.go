@@ -448,6 +448,20 @@ func TestCountersAndListsTellWhatHappens(t *testing.T) {
 				t.Fatalf("%d messages counted", page.Load(vni.NICMessagesSent))
 			}
 		}
+		table, err := vni.OpenPeerTable(mem[vni.CounterPageBytes:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var peer vni.Peer
+		for deadline := time.Now().Add(patience); !table.Load(0, &peer) || peer.Counts[vni.PeerUpNow] != 1; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("no peer is up: %+v", peer)
+			}
+		}
+		if peer.Addr.String() != c[1].Listen || peer.Counts[vni.PeerFramesIn] == 0 || peer.Counts[vni.PeerBytesOut] == 0 ||
+			table.Len() != 1 || info.Clock == 0 || len(info.Reasons) == 0 {
+			t.Errorf("peer %+v of %d; info %+v", peer, table.Len(), info)
+		}
 		if nodes, err := conn.Nodes(t.Context()); err != nil || len(nodes) != 1 || nodes[0].State != "up" || nodes[0].Address != c[1].Listen {
 			t.Errorf("nodes %+v, %v", nodes, err)
 		}

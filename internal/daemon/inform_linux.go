@@ -14,6 +14,7 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/deploy"
 	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/poller"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/trust"
@@ -63,8 +64,8 @@ func (d *Daemon) info() *ctl.Info {
 	i := &ctl.Info{NIC: uint64(d.id), Incarnation: d.incarnation, Address: d.Addr().String(),
 		Network: d.settings.linkName(), Link: d.link.now(),
 		Version: version.Release, Commit: version.Commit(), PID: os.Getpid(), Started: d.started.UnixNano(),
-		Goroutines: runtime.NumGoroutine(),
-		Guard:      ctl.GuardPlain, Key: d.key.Public().String()}
+		Goroutines: runtime.NumGoroutine(), Clock: int64(poller.Now()), Reasons: d.reasons,
+		Guard: ctl.GuardPlain, Key: d.key.Public().String()}
 	if !d.settings.config.Plain {
 		i.Guard, i.Fabric = ctl.GuardSealed, d.live.Load().keys.keys[0].Fingerprint()
 	}
