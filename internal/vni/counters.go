@@ -16,7 +16,7 @@ import (
 type Counter int
 
 // The counters, in the order of their words in the page. New ones go to the end of their group: a
-// page identifies the list by which it was made.
+// page identifies the list by which it was made. counterTable names and describes each.
 const (
 	// internal/rel, in segments unless the name says otherwise
 	RelSends          Counter = iota // sequenced segments sent for the first time
@@ -234,59 +234,22 @@ const (
 	counters
 )
 
-var counterNames = [counters]string{
-	"rel_sends", "rel_resends_timeout", "rel_resends_fast", "rel_resends_tail", "rel_frag_sends",
-	"rel_chunk_sends", "rel_ack_sends", "rel_ack_piggybacked", "rel_probe_sends", "rel_hello_sends",
-	"rel_bytes_sent", "rel_bytes_resent", "rel_window_full", "rel_credits_full", "rel_frames_received",
-	"rel_received_new", "rel_received_ahead", "rel_received_duplicate", "rel_received_beyond_window",
-	"rel_acks_received", "rel_acks_duplicate", "rel_acks_stale", "rel_segments_acked", "rel_up_sessions",
-	"rel_down_unreachable", "rel_down_restarted", "rel_down_lost", "rel_down_goodbye", "rel_peers_now",
-	"rel_in_flight_now", "rel_path_doubts", "rel_paths_narrowed", "rel_paths_widened", "rel_parts_sent",
-	"rel_parts_received", "rel_datagrams_sent", "rel_datagrams_received", "rel_datagrams_incomplete",
-	"rel_datagrams_no_room", "rel_singles_copied", "rel_datagrams_refused", "rel_cookie_sends",
-	"rel_rekeys", "rel_renewals", "rel_strays", "rel_roams",
-	"drop_short", "drop_magic", "drop_version", "drop_kind", "drop_format", "drop_tag", "drop_index",
-	"drop_address", "drop_replay", "drop_stale_hello", "drop_refused_hello", "drop_fault", "drop_mac",
-	"drop_handshake", "drop_identity", "drop_unsealed",
-	"nic_messages_sent", "nic_messages_received", "nic_messages_local", "nic_bytes_sent",
-	"nic_bytes_received", "nic_puts", "nic_gets", "nic_put_bytes", "nic_get_bytes", "nic_calls",
-	"nic_replies", "nic_calls_given_up", "nic_replies_cancelled", "nic_unexpected", "nic_unexpected_bytes",
-	"nic_copied_out", "nic_copied_in", "nic_early", "nic_truncated", "nic_requests", "nic_requests_held",
-	"nic_permissions_sent", "nic_permissions_received", "nic_credits_sent", "nic_credits_received",
-	"nic_credits_recalled", "nic_refused_process_gone", "nic_refused_stale_generation",
-	"nic_refused_region", "nic_refused_key", "nic_refused_range", "nic_refused_cancelled",
-	"nic_refused_filtered", "nic_refused_no_receiver", "nic_failed_unreachable", "nic_failed_name_unknown",
-	"nic_failed_bad_argument", "nic_cancels", "nic_refills", "nic_cancels_late", "nic_resolves",
-	"nic_name_updates_sent", "nic_name_updates_received", "nic_name_conflicts", "nic_names_refused",
-	"nic_names_forbidden", "nic_nodes_refused", "nic_nodes_forgotten", "nic_names_unconfirmed",
-	"nic_registrations", "nic_detaches", "nic_commands", "nic_wakes", "nic_events", "nic_polls",
-	"nic_idle_polls", "nic_visits", "nic_processes_now", "nic_active_now", "nic_names_now",
-	"nic_staged_bytes_now", "nic_joins", "nic_barriers", "nic_broadcasts", "nic_reductions",
-	"nic_collectives_failed", "nic_collectives_late", "nic_signals_sent", "nic_pieces_sent", "nic_relays",
-	"nic_relayed_messages", "nic_relays_missed", "nic_refused_relay", "nic_duplicates", "nic_filtered",
-	"nic_sends_delayed", "nic_sends_refused", "nic_groups_now", "nic_transit_bytes_now", "nic_crowded",
-	"nic_rings", "nic_rings_empty", "nic_straight_sends", "nic_straight_receives", "nic_met",
-	"nic_datagrams_unclaimed", "nic_datagrams_sent", "nic_datagrams_received", "nic_datagrams_unwanted",
-	"nic_packed", "nic_returned", "nic_stalls", "nic_program_messages", "nic_program_sends",
-	"nic_program_sends_refused", "nic_programs_unknown", "nic_program_aborts", "nic_programs_filtered",
-	"nic_programs_stopped", "nic_programs_lost", "nic_program_datagrams_lost", "nic_programs_no_room",
-	"nic_segments_refused", "nic_programs_now", "nic_control_refused", "nic_control_dropped",
-	"nic_revocations", "nic_revocations_refused",
-	"link_frames_in", "link_frames_out", "link_bytes_in", "link_bytes_out", "link_system_calls",
-	"link_dropped_in", "link_dropped_out", "link_frames_batched", "link_frames_copied", "link_ecn_marked",
-	"link_capture_missed",
-}
-
 func (c Counter) String() string {
 	if c >= 0 && c < counters {
-		return counterNames[c]
+		return counterTable[c].Name
 	}
 	return fmt.Sprintf("counter-%d", int(c))
 }
 
 // Names returns the names of the counters in the order of their values. The caller may keep the
 // slice.
-func Names() []string { return append([]string(nil), counterNames[:]...) }
+func Names() []string {
+	names := make([]string, counters)
+	for i, d := range counterTable {
+		names[i] = d.Name
+	}
+	return names
+}
 
 // CounterPageBytes is the size of a counters page: a header line, then a word for each counter, in
 // whole pages.
@@ -343,8 +306,8 @@ func overlayCounters(b []byte) (CounterPage, *[3]uint64, error) {
 
 func listHash() uint64 {
 	h := fnv.New64a()
-	for _, n := range counterNames {
-		io.WriteString(h, n+"\n")
+	for _, d := range counterTable {
+		io.WriteString(h, d.Name+"\n")
 	}
 	return h.Sum64()
 }
