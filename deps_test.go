@@ -25,7 +25,7 @@ import (
 const importRules = `
 NONE < limits, mutate, testbed, version    limits < all but clock    NONE < target < clock, nicid
 NONE < payload, together, freeport, lateness, picture, crc, copier  NONE < plain < weft, parallel  link/udp < link/xdp
-NONE < newcomers < proxy, nbd      NONE < memfile      NONE < freelist < rel      NONE < histogram < vni, rel
+NONE < newcomers < proxy, nbd, metrics     vni < metrics < daemon      NONE < memfile      NONE < freelist < rel      NONE < histogram < vni, rel
 NONE < interleave < interleave/{atomic,sync}
 NONE < secret < rel, nic      wire, secret, trust < seal < rel      nic, poller, trust < secure < weft, daemon     fabric < fabric/fabrictest
 nicid < trust < rel, registry, daemon, weft

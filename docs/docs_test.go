@@ -154,7 +154,7 @@ func versions(t *testing.T) map[string]string {
 func TestRationaleNamesEveryDependency(t *testing.T) {
 	table := make(map[string]bool) // module in the table -> whether a package imports it
 	required := versions(t)
-	row := regexp.MustCompile(`(?m)^\| ([a-zA-Z0-9./-]+\.[a-zA-Z0-9./-]+) \|[^|]*\|[^|]*\| (v\S+),`)
+	row := regexp.MustCompile(`(?m)^\| ([a-zA-Z0-9./-]+\.[a-zA-Z0-9./_-]+) \|[^|]*\|[^|]*\| (v\S+),`)
 	for _, m := range row.FindAllStringSubmatch(read(t, "docs/rationale.md"), -1) {
 		table[m[1]] = false
 		if required[m[1]] != m[2] {

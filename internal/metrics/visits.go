@@ -1,0 +1,94 @@
+package metrics
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weftnet/weft/internal/newcomers"
+)
+
+// visits counts the visitors, and logs those that are refused.
+type visits struct {
+	requests *prometheus.CounterVec
+	ousted   prometheus.Counter
+	lines    *newcomers.Lines
+}
+
+func newVisits() visits {
+	return visits{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "weft_metrics_requests_total",
+			Help: "Requests to the metrics, by page and status; 403: the visitor lacks the role"},
+			[]string{"page", "code"}),
+		ousted: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_metrics_connections_ousted_total",
+			Help: "Connections to the metrics that were closed because there were too many"}),
+		lines: new(newcomers.Lines),
+	}
+}
+
+func (v *visits) register(r *prometheus.Registry) error {
+	for _, page := range []string{metricsPath, pprofPath} { // so that the first refusal is an increase
+		v.requests.WithLabelValues(page, strconv.Itoa(http.StatusForbidden))
+	}
+	return errors.Join(r.Register(v.requests), r.Register(v.ousted))
+}
+
+// watched counts the requests of a handler, and lets only those through that the guard permits.
+func (s *Server) watched(pages http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.begin() {
+			http.Error(w, "the NIC is going down", http.StatusServiceUnavailable)
+			return
+		}
+		defer s.answers.Done()
+		seen := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		defer func() {
+			s.visits.requests.WithLabelValues(pageOf(r.URL.Path), strconv.Itoa(seen.status)).Inc()
+		}()
+		if why := s.guard.refusal(r); why != "" {
+			s.tellRefusal(r, why)
+			http.Error(seen, why, http.StatusForbidden)
+			return
+		}
+		pages.ServeHTTP(seen, r)
+	})
+}
+
+// tellRefusal logs a refused visitor, at a bounded rate.
+func (s *Server) tellRefusal(r *http.Request, why string) {
+	missed, ok := s.visits.lines.Print("refused", time.Now())
+	if !ok {
+		return
+	}
+	s.cfg.Log.Warn("a visitor to the metrics is refused", "from", r.RemoteAddr, "page", pageOf(r.URL.Path), "why", why,
+		"lines_left_out", missed)
+}
+
+// pageOf returns the value of the label page: one of a few, whatever visitors ask for.
+func pageOf(path string) string {
+	switch {
+	case path == metricsPath, path == healthPath, path == readyPath:
+		return path
+	case strings.HasPrefix(path, pprofPath):
+		return pprofPath
+	}
+	return "other"
+}
+
+// statusWriter remembers the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap gives [http.ResponseController] the writer below, for its deadlines.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
