@@ -123,6 +123,7 @@ default:
 	f.BoolVar(&o.config.CaptureSecrets, "capture-secrets", false,
 		"write the keys of sealed frames to the file of --capture, too, for weft capture decrypt; every reader of the "+
 			"file can read the frames")
+	metricsFlags(f, &o.config)
 	choiceFlag(f, &o.config.Log, "log", "info", []string{"debug", "info", "warn", "error"}, "log messages of this "+
 		"level and above")
 	c.AddCommand(newNICStopCommand(), newNICReloadCommand(), newNICInfoCommand(), newNICLinksCommand())
@@ -168,6 +169,7 @@ func (o *nicOptions) merged(c *cobra.Command) (daemon.Config, error) {
 		}
 	}
 	o.mergeTrust(c, &conf)
+	o.mergeMetrics(c, &conf)
 	o.mergeGossip(c, &conf)
 	for _, n := range o.nodes {
 		e, err := daemon.ParseNode(n)

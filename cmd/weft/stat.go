@@ -95,16 +95,21 @@ type statOptions struct {
 
 	proxies bool
 	peers   bool
+	explain bool
 }
 
 func newStatCommand() *cobra.Command {
 	o := &statOptions{}
 	c := &cobra.Command{
-		Use:   "stat [flags]",
+		Use:   "stat [flags] [COUNTER…]",
 		Short: "Show the counters of the NIC of this host, or of another one",
 		Long: `Shows the counters of the NIC of this host. The command reads them from memory that the NIC
 shares, and so does not disturb the NIC. With --nic, each reading takes a message to another
 NIC. Counters whose names end in _now are levels. All others only grow.
+
+--explain says what the counters count, and which metric of weft nic --metrics each of them is.
+It needs no NIC. A COUNTER is the name of a counter or of a metric, or the beginning of several
+names, such as drop_.
 
 The last lines show the traffic of each weft proxy that this user runs. --proxies shows the
 proxies and their connections instead of a NIC.
@@ -112,8 +117,18 @@ proxies and their connections instead of a NIC.
 --peers shows a line for each peer instead of the counters. P50 and P99 are quantiles of the
 measured round trips, TIMEOUT, FAST, TAIL and PATH are retransmissions by cause. With --watch,
 the numbers after the first table are the changes since the table before it.`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return runStat(c.Context(), c.OutOrStdout(), o) },
+		Args: func(c *cobra.Command, args []string) error {
+			if o.explain {
+				return nil
+			}
+			return cobra.NoArgs(c, args)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if o.explain {
+				return explainCounters(c.OutOrStdout(), args, o.json)
+			}
+			return runStat(c.Context(), c.OutOrStdout(), o)
+		},
 	}
 	socketFlag(c, &o.socket)
 	f := c.Flags()
@@ -128,11 +143,14 @@ the numbers after the first table are the changes since the table before it.`,
 		"read repeatedly at this interval, and print the changes (default: once)")
 	f.BoolVar(&o.peers, "peers", false,
 		"show the counters of each peer of the NIC of this host: round trips, losses by cause, traffic")
-	for _, other := range []string{"socket", "nic", "watch", "peers"} {
-		atMostOne(c, "proxy", "proxies", other)
+	f.BoolVar(&o.explain, "explain", false, "say what each COUNTER counts (default: all), and exit")
+	for _, other := range []string{"socket", "nic", "watch"} {
+		atMostOne(c, "proxy", "proxies", "explain", other)
 	}
+	atMostOne(c, "proxy", "proxies", "explain", "peers")
 	atMostOne(c, "peers", "nic")
 	atMostOne(c, "peers", "all")
+	atMostOne(c, "explain", "all")
 	return c
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link/capture"
 	"github.com/weftnet/weft/internal/link/udp"
+	"github.com/weftnet/weft/internal/metrics"
 	"github.com/weftnet/weft/internal/refusal"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/registry/file"
@@ -78,6 +79,8 @@ type Config struct {
 	CaptureLimit     int64        `toml:"capture_limit"`
 	CaptureSnap      int          `toml:"capture_snap"`
 	CaptureSecrets   bool         `toml:"capture_secrets"`
+	Metrics          string       `toml:"metrics"` // empty: off
+	MetricsTokenFile string       `toml:"metrics_token_file"`
 	Nodes            []file.Entry `toml:"node"`
 	VNI              *VNIs        `toml:"vni"`    // nil: as usual
 	Gossip           *Gossip      `toml:"gossip"` // nil: none
@@ -121,7 +124,7 @@ type Config struct {
 const Keys = "id, socket, state_dir, link, prefer, listen, mtu, gso, registry, torus, position, static, " +
 	"unreachable_after, max_processes, staging_bytes, region_bytes, allow_uids, allow_gids, program_uids, slots, " +
 	"key_files, certificate, authorities, revocations, plain, log, capture, capture_limit, capture_snap, " +
-	"capture_secrets, [[node]] with id, key, name, address and position, " +
+	"capture_secrets, metrics, metrics_token_file, [[node]] with id, key, name, address and position, " +
 	"[vni] with commands, contexts, descriptors, pool_pages, max_ of each and prepared, " +
 	"[links.NAME] with link, prefer, listen, mtu, id, certificate, capture, registry, " +
 	"[[links.NAME.node]] and [links.NAME.gossip], " +
@@ -205,6 +208,7 @@ type settings struct {
 	prepared int               // VNIs made before any process asks
 	gossip   *gossip.Config    // the part known before there is a link and keys; nil: none
 	trusted  trusted
+	metrics  metrics.Config // but for its log
 	config   Config
 }
 
@@ -287,6 +291,7 @@ func (c Config) check() (s settings, err error) {
 	}
 	s.mtu, s.config = c.MTU, c
 	s.trusted = c.trusted(s.stateDir, wrong)
+	s.metrics = c.metrics(s.stateDir, wrong)
 	if len(errs) == 0 {
 		errs = append(errs, s.checkKeys())
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/metrics"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/registry/file"
 	"github.com/weftnet/weft/internal/trust"
@@ -49,6 +50,8 @@ capture           = "weft.pcapng"
 capture_limit     = 100000
 capture_snap      = 128
 capture_secrets   = true
+metrics           = "[::1]:7702"
+metrics_token_file = "DIR/token"
 
 [[node]]
 id      = "0:0:0:0:0:0:0:2"
@@ -100,6 +103,7 @@ plain_resident  = true
 func TestEveryKeyOfAConfigurationIsRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "nic.toml")
 	id := newIdentity(t, 0x60dd7fff8c)
+	id.write(t, "token", strings.Repeat("0123456789abcdef", 2))
 	text := strings.NewReplacer("DIR", id.dir, "PUBLIC", id.public(t).String()).Replace(wholeConfig)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -142,6 +146,9 @@ func TestEveryKeyOfAConfigurationIsRead(t *testing.T) {
 	if to := s.trusted; len(to.authorities) != 1 || len(to.certificate) == 0 || len(to.lists) != 1 || to.revocations != id.dir+"/revocations" ||
 		!to.grants[2].Allow(trust.Run, "bob") || to.grants[2].Allow(trust.Program, "bob") || !s.config.plainResident() {
 		t.Errorf("trusts %+v", to)
+	}
+	if m := s.metrics; m.Address.String() != "[::1]:7702" || m.Check() != nil || m.Token == (metrics.Token{}) {
+		t.Errorf("metrics %+v", m)
 	}
 	keys, _, _ := strings.Cut(Keys, ", [[node]]")
 	for _, key := range strings.Split(keys, ", ") {

@@ -82,6 +82,9 @@ type Daemon struct {
 	faults      uint32        // the loop's: standin.Faults as last seen
 	peerNews    chan struct{} // holds a token when there is something to look at
 
+	// The nodes at the last look of watchPeers. The metrics read them.
+	seen atomic.Pointer[[]nic.NodeInfo]
+
 	thrown []ctl.Thrown // under door.mu
 }
 

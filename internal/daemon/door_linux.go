@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/metrics"
 	"github.com/weftnet/weft/internal/sdnotify"
 )
 
@@ -27,6 +28,7 @@ type door struct {
 	places *places   // for ranks of jobs, on any link
 
 	listener *ctl.Listener
+	metrics  *metrics.Server // nil: none
 
 	level      slog.LevelVar
 	supervisor *sdnotify.Supervisor // nil: none
@@ -78,6 +80,9 @@ func (h *door) take() (err error) {
 		if err := d.take(); err != nil {
 			return h.of(d, err)
 		}
+	}
+	if err := h.openMetrics(); err != nil { // after the links, which make the state directory
+		return err
 	}
 	return h.provideFiles()
 }
@@ -153,7 +158,7 @@ func (h *door) serveAll(ctx context.Context) error {
 	rest.Go(func() { h.heedHangUps(ctx) })
 	rest.Go(func() { h.watch(ctx) })
 	h.told(h.supervisor.Ready())
-	<-ctx.Done()
+	err = h.serveMetrics(ctx)
 	h.told(h.supervisor.Stopping())
 	h.places.close() // before the NICs: the keepers tell their launchers why
 	for _, d := range h.links {
@@ -161,7 +166,7 @@ func (h *door) serveAll(ctx context.Context) error {
 		d.loop.Do(d.engine.Close) // peers get a goodbye; processes see its word and wake
 		d.control.close()
 	}
-	err = h.hangUp()
+	err = errors.Join(err, h.hangUp())
 	for _, d := range h.links {
 		err = errors.Join(err, d.leaveGossip())
 	}
@@ -186,7 +191,7 @@ func (h *door) hangUp() error {
 
 // close frees what New acquired. Nothing may be running any more.
 func (h *door) close() error {
-	var errs []error
+	errs := []error{h.closeMetrics()}
 	if h.listener != nil {
 		errs = append(errs, h.listener.Close())
 	}

@@ -98,6 +98,7 @@ func (l *peerLog) look() {
 	var all []nic.NodeInfo
 	var refused []nic.Refusal
 	l.d.loop.Do(func(clock.Time) { all, refused = l.d.engine.Nodes(), l.d.engine.Refusals() })
+	l.d.seen.Store(&all)
 	l.sessions(all)
 	l.elsewheres(all)
 	l.refusals(refused, all, time.Now())
