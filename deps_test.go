@@ -24,7 +24,7 @@ import (
 // the two.
 const importRules = `
 NONE < limits, mutate, testbed, version    limits < all but clock    NONE < target < clock, nicid
-NONE < payload, together, freeport, lateness, picture, crc, copier  NONE < plain < weft, parallel  link/udp < link/xdp
+NONE < testenv, picture, crc, copier  NONE < plain < weft, parallel  link/udp < link/xdp
 NONE < newcomers < proxy, nbd, metrics     vni < metrics < daemon      NONE < memfile      NONE < freelist < rel      NONE < histogram < vni, rel
 NONE < interleave < interleave/{atomic,sync}
 NONE < secret < rel, nic      wire, secret, trust < seal < rel      nic, poller, trust < secure < weft, daemon     fabric < fabric/fabrictest
@@ -38,18 +38,18 @@ vni, link, rel, driver, names, coll, relay, program < nic < poller    vni < proc
 vni, rel < names, coll, relay, program            pdl/vm < program
 clock, mutate < hsn      weft, hsn < netmem < bench      weft < stream < bench      mutate, weft < parallel < bench      weft < proxy      vni, weft < stage
 clock < paging < userfault < netmem              NONE < userfault/faulttest
-clock < idle < poller, ctl, daemon                registry < ctl     NONE < touch < proc     refusal < hugepage < weft, daemon, parallel     NONE < standin < daemon    NONE < sdnotify < daemon
+clock < idle < poller, ctl, daemon                registry < ctl     NONE < memory/touch < proc     refusal < memory/hugepage < weft, daemon, parallel     NONE < standin < daemon    NONE < sdnotify < daemon
 refusal < memfd < userfault, daemon          refusal < netmem, memfile, userfault, link/shm, daemon          refusal, cgroup < refusal/refusaltest
-NONE < filemem < ctl, weft, daemon          NONE < cgroup < ranks, daemon, refusal    NONE < procstat < ranks, daemon, bench/machine    vni, ctl < stuck
+NONE < memory/filemem < ctl, weft, daemon          NONE < cgroup < ranks, daemon, refusal    NONE < procstat < ranks, daemon, bench/machine    vni, ctl < stuck
 proc, poller, ctl, link/{mem,fault,capture,udp,shm,xdp}, registry < weft
 limits, vni < environ < weft      NONE < pmi < weft
 weft, ctl, registry, pmi, mutate < launch < launch/launchtest      sim < launch/launchtest
-weft < sim, inflight, workqueue < processtest     sim, pdl < sweep, processtest
-inflight, together, hostile, pdl, pdl/vm, pdl/kernels < bench < demo        payload, together < demo
+weft < sim, load, workqueue < processtest     sim, pdl < sweep, processtest
+load, hostile, pdl, pdl/vm, pdl/kernels < bench < demo        load < demo
 proc, ctl < expose < weft      deploy, expose, weft < weft/program < bench, processtest
-program, ctl < deploy < weft, daemon                vni, ctl < hostile                                payload < bench
-testbed, payload < bench/limit < bench      testbed, limits < bench/machine
-payload, together, inflight < soak
+program, ctl < deploy < weft, daemon                vni, ctl < hostile
+testbed, load < bench/limit < bench      testbed, limits < bench/machine
+load < soak
 registry < registry/file                          limits, registry < registry/gossip
 proc, poller, link/{mem,fault,capture,udp,xdp}, registry/{file,gossip}, ctl, version < daemon
 NONE < pdl/prog, pdl/prog/opgen, pdl/pdltest, pdl/kernels      pdl/prog < pdl, pdl/vm      pdl/vm < pdl/vm/mem
