@@ -379,7 +379,21 @@ type Check struct {
 	Address string         `json:"address"`
 	OK      bool           `json:"ok"`
 	Text    string         `json:"text,omitempty"` // why it failed
+	// Cause is one of the causes below, for programs; empty: frames do not return, and this NIC
+	// refuses none.
+	Cause string `json:"cause,omitempty"`
 }
+
+// Values of Check.Cause.
+const (
+	CauseFabricKey   = "fabric-key"  // the frames or the gossip of the other NIC have another fabric key
+	CausePlain       = "plain"       // one link is sealed and the other one plain
+	CauseOwnID       = "own-id"      // the other NIC has the id of this one
+	CauseKnownID     = "known-id"    // a third NIC with the id of the other one is up
+	CauseCertificate = "certificate" // its certificate is not valid at the time of this host's clock
+	CauseSeed        = "seed"        // a seed has not let this NIC join the gossip
+	CauseRefused     = "refused"     // another reason for which this NIC refuses the other one
+)
 
 // Name is a process of the fabric, as in the NIC's name table.
 type Name struct {

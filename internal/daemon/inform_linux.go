@@ -229,7 +229,7 @@ func (d *Daemon) check(begin bool) (l []ctl.Check) {
 			c.Text = fmt.Sprintf("no answer within %v", checkWithin)
 		}
 		if why := refusedAt(refused, n.ID, n.Addr); why != "" && !c.OK {
-			c.Text = why
+			c.Text, c.Cause = why, causeOf(whyRefused(refused, n.ID, n.Addr))
 		}
 		l = append(l, c)
 	}
@@ -247,13 +247,13 @@ func (d *Daemon) checkGossip() (l []ctl.Check) {
 		return nil
 	}
 	for _, s := range d.gossip.Silent() {
-		l = append(l, ctl.Check{Address: s.Seed.String(),
+		l = append(l, ctl.Check{Address: s.Seed.String(), Cause: ctl.CauseSeed,
 			Text: fmt.Sprintf("the seed has not let this NIC join the gossip: %s; if it runs, "+
 				"its fabric key may differ: %s",
 				s.Why, keyCure)})
 	}
 	if n := d.gossip.Unopened(); n > 0 && len(l) == 0 { // one cause, one line
-		l = append(l, ctl.Check{Address: d.gossip.Addr().String(),
+		l = append(l, ctl.Check{Address: d.gossip.Addr().String(), Cause: ctl.CauseFabricKey,
 			Text: fmt.Sprintf("the gossip of others does not open with the fabric key of this NIC, %d times so far: %s",
 				n, keyCure)})
 	}

@@ -10,11 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/names"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/trust"
 )
 
 // linesOf returns a log of peers, and a function that returns the lines since its last call.
@@ -161,6 +163,20 @@ func TestTheLogTellsOfSoManyAddressesOfOutsiders(t *testing.T) {
 	call(limits.Refusals + 7)
 	if got := lines(); len(got) != 1 || len(l.outside.told) != 1 {
 		t.Errorf("when the time is over: %q, %d addresses", got, len(l.outside.told))
+	}
+}
+
+// Programs act on the cause, so it must not depend on words.
+func TestACheckHasTheCauseOfARefusal(t *testing.T) {
+	for why, want := range map[error]string{
+		nil: "", rel.ErrFabric: ctl.CauseFabricKey, rel.ErrPlain: ctl.CausePlain, rel.ErrSealed: ctl.CausePlain,
+		names.ErrOwnID: ctl.CauseOwnID, trust.ErrOwnID: ctl.CauseOwnID, names.ErrKnownID: ctl.CauseKnownID,
+		trust.ErrExpired: ctl.CauseCertificate, trust.ErrNotYetValid: ctl.CauseCertificate,
+		names.ErrUnknown: ctl.CauseRefused, trust.ErrRevoked: ctl.CauseRefused,
+	} {
+		if got := causeOf(why); got != want {
+			t.Errorf("%v: %q; expected %q", why, got, want)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/names"
@@ -290,27 +291,55 @@ func refusedSince(all []nic.Refusal, then clock.Time) []nic.Refusal {
 	return slices.DeleteFunc(all, func(r nic.Refusal) bool { return r.Last < then })
 }
 
-// refusedAt returns why a NIC is refused, or "" if it is not. A NIC that returned from elsewhere
-// may be refused at another address than the one at which it is called at the moment.
-func refusedAt(all []nic.Refusal, id uint64, addr link.Addr) string {
+// whyRefused returns the reason for which a NIC is refused, or nil if it is not. A NIC that
+// returned from elsewhere may be refused at another address than the one at which it is called at
+// the moment.
+func whyRefused(all []nic.Refusal, id uint64, addr link.Addr) error {
 	for _, r := range all {
-		switch {
-		case r.Addr != addr && !(r.NIC == id && errors.Is(r.Why, rel.ErrOutdated)):
-			continue
-		case errors.Is(r.Why, names.ErrOwnID), errors.Is(r.Why, trust.ErrOwnID):
-			return "the NIC there has the id of this one, so neither lets the other in"
-		case errors.Is(r.Why, names.ErrUnknown):
-			return "the NIC there is refused: it is not in the configuration of this one, which is static"
-		case errors.Is(r.Why, rel.ErrOutdated):
-			return "the NIC there is refused: its incarnation was larger before"
-		case errors.Is(r.Why, names.ErrKnownID):
-			return "the NIC there is refused: another one with its id is up"
-		case outside(r.Why):
-			return "the NIC there is refused: " + outsideText(r.Why)
+		if r.Addr == addr || r.NIC == id && errors.Is(r.Why, rel.ErrOutdated) {
+			return r.Why
 		}
-		return "the NIC there is refused: " + r.Why.Error()
 	}
-	return ""
+	return nil
+}
+
+// refusedAt returns the text of whyRefused, or "".
+func refusedAt(all []nic.Refusal, id uint64, addr link.Addr) string {
+	why := whyRefused(all, id, addr)
+	switch {
+	case why == nil:
+		return ""
+	case errors.Is(why, names.ErrOwnID), errors.Is(why, trust.ErrOwnID):
+		return "the NIC there has the id of this one, so neither lets the other in"
+	case errors.Is(why, names.ErrUnknown):
+		return "the NIC there is refused: it is not in the configuration of this one, which is static"
+	case errors.Is(why, rel.ErrOutdated):
+		return "the NIC there is refused: its incarnation was larger before"
+	case errors.Is(why, names.ErrKnownID):
+		return "the NIC there is refused: another one with its id is up"
+	case outside(why):
+		return "the NIC there is refused: " + outsideText(why)
+	}
+	return "the NIC there is refused: " + why.Error()
+}
+
+// causeOf returns the Check.Cause of a refusal.
+func causeOf(why error) string {
+	switch {
+	case why == nil:
+		return ""
+	case errors.Is(why, rel.ErrFabric):
+		return ctl.CauseFabricKey
+	case outside(why):
+		return ctl.CausePlain
+	case errors.Is(why, names.ErrOwnID), errors.Is(why, trust.ErrOwnID):
+		return ctl.CauseOwnID
+	case errors.Is(why, names.ErrKnownID):
+		return ctl.CauseKnownID
+	case errors.Is(why, trust.ErrNotYetValid), errors.Is(why, trust.ErrExpired):
+		return ctl.CauseCertificate
+	}
+	return ctl.CauseRefused
 }
 
 // unreachableAfter returns the silence after which a NIC is given up.
