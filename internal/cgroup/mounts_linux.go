@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -39,9 +40,41 @@ func own() (hierarchies, error) {
 	return h, nil
 }
 
-// parse combines mountinfo with /proc/PID/cgroup. mountinfo says where a hierarchy is mounted,
-// and which part of it. /proc/PID/cgroup says where in the hierarchy the process is.
+// jobControllers are the controllers of version 1 that a Group uses.
+var jobControllers = []string{"memory", "pids", "freezer"}
+
+// CPU returns the directories of the cgroups of a process in the hierarchies that have the CPU
+// controller, of both versions: its own cgroup first, then those around it. pid is the name of its
+// directory in /proc.
+func CPU(pid string) (dirs []string, err error) {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("cgroup: %w", err)
+	}
+	member, err := os.ReadFile("/proc/" + pid + "/cgroup")
+	if err != nil {
+		return nil, fmt.Errorf("cgroup: %w", err)
+	}
+	h, err := parseOf(bytes.NewReader(mounts), bytes.NewReader(member), []string{"cpu"})
+	if err != nil {
+		return nil, fmt.Errorf("cgroup: %w", err)
+	}
+	for _, controller := range []string{"cpu", ""} {
+		for dir := h[controller]; dir != "" && exists(dir, "cgroup.procs"); dir = filepath.Dir(dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs, nil
+}
+
+// parse is parseOf for the controllers of jobs.
 func parse(mountinfo, member io.Reader) (hierarchies, error) {
+	return parseOf(mountinfo, member, jobControllers)
+}
+
+// parseOf combines mountinfo with /proc/PID/cgroup. mountinfo says where a hierarchy is mounted,
+// and which part of it. /proc/PID/cgroup says where in the hierarchy the process is.
+func parseOf(mountinfo, member io.Reader, wanted []string) (hierarchies, error) {
 	inside := make(map[string]string)
 	for s := bufio.NewScanner(member); s.Scan(); {
 		// The lines are like 4:memory:/a/b and, for version 2, 0::/a/b.
@@ -61,9 +94,7 @@ func parse(mountinfo, member io.Reader) (hierarchies, error) {
 		}
 		controllers := []string{""}
 		if kind == "cgroup" {
-			controllers = slices.DeleteFunc(options, func(o string) bool {
-				return o != "memory" && o != "pids" && o != "freezer"
-			})
+			controllers = slices.DeleteFunc(options, func(o string) bool { return !slices.Contains(wanted, o) })
 		}
 		for _, c := range controllers {
 			at, known := inside[c]

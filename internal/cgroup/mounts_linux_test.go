@@ -8,6 +8,26 @@ import (
 	"testing"
 )
 
+func TestTheGroupsOfTheProcessorAreFoundFromTheInnermostOutwards(t *testing.T) {
+	mounts := "32 23 0:28 / /cg/cpu rw - cgroup cgroup rw,cpu,cpuacct\n33 23 0:29 / /cg/mem rw - cgroup cgroup rw,memory\n"
+	h, err := parseOf(strings.NewReader(mounts), strings.NewReader("5:cpu,cpuacct:/a/b\n4:memory:/c\n"), []string{"cpu"})
+	if err != nil || !maps.Equal(h, hierarchies{"cpu": "/cg/cpu/a/b"}) {
+		t.Errorf("found %v, %v", h, err)
+	}
+	dirs, err := CPU("self")
+	if err != nil {
+		t.Skip(err)
+	}
+	for i, dir := range dirs {
+		if _, err := os.Stat(filepath.Join(dir, "cgroup.procs")); err != nil {
+			t.Errorf("group %d is none: %v", i, err)
+		}
+	}
+	if _, err := CPU("no-such-process"); err == nil {
+		t.Error("the groups of a process that does not exist are found")
+	}
+}
+
 func TestTheOwnGroupIsFoundInEveryHierarchy(t *testing.T) {
 	for _, c := range []struct {
 		name, mounts, member string

@@ -47,29 +47,48 @@ const (
 // /dev/userfaultfd. If there is no such device, open creates a userfaultfd that ignores accesses
 // by system calls of the program.
 func open() (int, error) {
+	fd, _, err := openAny()
+	return fd, err
+}
+
+// openAny is open. whole is false if the userfaultfd ignores accesses by system calls.
+func openAny() (fd int, whole bool, err error) {
 	const flags = unix.O_CLOEXEC | unix.O_NONBLOCK
-	fd, _, errno := unix.Syscall(unix.SYS_USERFAULTFD, flags, 0, 0)
+	whole = true
+	got, _, errno := unix.Syscall(unix.SYS_USERFAULTFD, flags, 0, 0)
 	if errno == unix.EPERM {
 		if dev, err := os.OpenFile("/dev/userfaultfd", os.O_RDWR, 0); err == nil {
-			fd, _, errno = unix.Syscall(unix.SYS_IOCTL, dev.Fd(), ioctlNew, flags)
+			got, _, errno = unix.Syscall(unix.SYS_IOCTL, dev.Fd(), ioctlNew, flags)
 			dev.Close()
 		} else {
-			fd, _, errno = unix.Syscall(unix.SYS_USERFAULTFD, flags|userModeOnly, 0, 0)
+			whole = false
+			got, _, errno = unix.Syscall(unix.SYS_USERFAULTFD, flags|userModeOnly, 0, 0)
 		}
 	}
 	if errno != 0 {
-		return -1, refusal.Of("userfaultfd", 0, errno)
+		return -1, false, refusal.Of("userfaultfd", 0, errno)
 	}
-	return int(fd), nil
+	return int(got), whole, nil
 }
 
 // Check returns an error if the kernel lacks something that a pager needs.
 func Check() error {
-	fd, err := open()
+	_, err := Available()
+	return err
+}
+
+// Available is Check. It also reports whether a pager serves the accesses of system calls.
+func Available() (whole bool, err error) {
+	fd, whole, err := openAny()
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer unix.Close(fd)
+	return whole, checkAPI(fd)
+}
+
+// checkAPI returns an error if a userfaultfd lacks a feature that a pager needs.
+func checkAPI(fd int) error {
 	api := [3]uint64{apiVersion}
 	if err := ioctl(fd, ioctlAPI, unsafe.Pointer(&api)); err != nil {
 		return fmt.Errorf("userfaultfd: %w", err)

@@ -24,6 +24,9 @@ const (
 
 	sendRing = 1024
 	chunks   = fillRing + sendRing
+
+	// QueueBytes is the memory that a driver locks for each queue of its interface.
+	QueueBytes = chunks * chunkBytes
 )
 
 // queue is an AF_XDP socket on one queue of the interface, with its own memory, the umem. The
