@@ -40,7 +40,7 @@ clock, mutate < hsn      weft, hsn < netmem < bench      weft < stream < bench  
 clock < paging < userfault < netmem              NONE < userfault/faulttest
 clock < idle < poller, ctl, daemon                registry < ctl     NONE < memory/touch < proc     refusal < memory/hugepage < weft, daemon, parallel     NONE < standin < daemon    NONE < sdnotify < daemon
 refusal < memfd < userfault, daemon          refusal < netmem, memfile, userfault, link/shm, daemon          refusal, cgroup < refusal/refusaltest
-NONE < memory/filemem < ctl, weft, daemon          NONE < cgroup < ranks, daemon, refusal    NONE < procstat < ranks, daemon, bench/machine    vni, ctl < stuck
+NONE < memory/filemem < ctl, weft, daemon          ctl, registry, fabric, cgroup, userfault, link/xdp < doctor          NONE < cgroup < ranks, daemon, refusal    NONE < procstat < ranks, daemon, bench/machine    vni, ctl < stuck
 proc, poller, ctl, link/{mem,fault,capture,udp,shm,xdp}, registry < weft
 limits, vni < environ < weft      NONE < pmi < weft
 weft, ctl, registry, pmi, mutate < launch < launch/launchtest      sim < launch/launchtest

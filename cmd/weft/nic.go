@@ -31,8 +31,10 @@ type nicOptions struct {
 	captureLimit     int
 }
 
-func newNICCommand() *cobra.Command {
-	o := &nicOptions{}
+func newNICCommand() *cobra.Command { return newNICCommandOf(&nicOptions{}) }
+
+// newNICCommandOf returns the command with the variables of its flags.
+func newNICCommandOf(o *nicOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "nic [flags]",
 		Short: "Run the NIC of this host, to which processes attach",
@@ -130,8 +132,23 @@ default:
 	return c
 }
 
-// merged returns the file's configuration with the given flags over it. Nodes of both count.
+// merged returns the file's configuration with the given flags over it, after checks of its values.
 func (o *nicOptions) merged(c *cobra.Command) (daemon.Config, error) {
+	conf, err := o.given(c)
+	if err != nil {
+		return conf, err
+	}
+	switch err := conf.Check(); {
+	case err != nil && o.file != "":
+		return conf, usagef("configuration %s, with the flags: %w", o.file, err)
+	case err != nil:
+		return conf, usagef("%w", err)
+	}
+	return conf, nil
+}
+
+// given returns the file's configuration with the given flags over it. Nodes of both count.
+func (o *nicOptions) given(c *cobra.Command) (daemon.Config, error) {
 	var conf daemon.Config
 	if c.Flags().Changed("config") && o.file == "" { // for example from an unset variable
 		return conf, usagef("--config is empty: expected the name of a file")
@@ -177,12 +194,6 @@ func (o *nicOptions) merged(c *cobra.Command) (daemon.Config, error) {
 			return conf, usagef("--node: %w", err)
 		}
 		conf.Nodes = append(conf.Nodes, e)
-	}
-	switch err := conf.Check(); {
-	case err != nil && o.file != "":
-		return conf, usagef("configuration %s, with the flags: %w", o.file, err)
-	case err != nil:
-		return conf, usagef("%w", err)
 	}
 	return conf, nil
 }

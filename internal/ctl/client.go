@@ -135,6 +135,9 @@ func (c *Conn) Another(ctx context.Context) (*Conn, error) {
 	return other, err
 }
 
+// DaemonPID returns the process of the daemon, by the kernel.
+func (c *Conn) DaemonPID() int { return c.daemon.PID }
+
 // Close ends the connection. If a process attached on it, the daemon ends the process.
 func (c *Conn) Close() error { return c.c.Close() }
 

@@ -273,7 +273,7 @@ func (c Config) check() (s settings, err error) {
 		errs = append(errs, err)
 	}
 	c.checkUsers(wrong)
-	s.socket, s.stateDir = c.paths()
+	s.socket, s.stateDir = c.Paths()
 	if _, link := ctl.CutLink(s.socket); link != "" {
 		wrong("socket", "%s: a # and what stands behind it name a link, to clients; expected another path", s.socket)
 	}
@@ -355,9 +355,12 @@ func (c Config) nodes() (registry.Registry, registry.Torus, error) {
 	return list, torus, err
 }
 
-// paths returns the socket and the state directory. State belongs to one daemon: with the default
+// ListenAddr returns the address at which the link listens. A host name is looked up.
+func (c Config) ListenAddr() (netip.AddrPort, error) { return listenAddr(c.Listen, DefaultPort) }
+
+// Paths returns the socket and the state directory. State belongs to one daemon: with the default
 // socket it is in the user's usual place, with any other socket it is next to that socket.
-func (c Config) paths() (socket, state string) {
+func (c Config) Paths() (socket, state string) {
 	socket, state = c.Socket, c.StateDir
 	own := socket != "" || os.Getenv("WEFT_SOCKET") != ""
 	if socket == "" {

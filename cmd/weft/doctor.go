@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/doctor"
+	"github.com/weftnet/weft/internal/version"
+)
+
+func init() { register(newDoctorCommand) }
+
+type doctorOptions struct {
+	socket string
+	config string
+	peer   string
+	json   bool
+}
+
+func newDoctorCommand() *cobra.Command {
+	o := &doctorOptions{}
+	c := &cobra.Command{
+		Use:   "doctor [flags]",
+		Short: "Find what ails the Weft of this host, and print the command that mends it",
+		Long: `Looks at the NIC of this host, its limits, its ports and its paths to other NICs. For each ill it
+prints what is wrong, what it costs, and the command that mends it. It runs no such command.
+
+If no daemon runs, it looks for reasons why a daemon could not start or would be slow. --config
+then names the configuration of that daemon. Some ills show only to root.
+
+The exit status is 0 if nothing was found, 1 if something was found or a check could not look,
+and 2 if the command line is wrong.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return runDoctor(c, o) },
+	}
+	socketFlag(c, &o.socket)
+	f := c.Flags()
+	f.StringVar(&o.config, "config", "",
+		"read how the daemon is to run from TOML `FILE`, if none runs (default: a daemon without flags)")
+	f.StringVar(&o.peer, "peer", "", "look only at the paths to the NICs of `HOST`, an IP or a name")
+	f.BoolVar(&o.json, "json", false, "print one JSON object a line, and nothing if nothing was found")
+	return c
+}
+
+func runDoctor(c *cobra.Command, o *doctorOptions) error {
+	host, err := doctor.NewHost()
+	if err != nil {
+		return err
+	}
+	p := &doctor.Patient{Host: host, Version: version.Release, Commit: version.Commit(), PeerName: o.peer}
+	ctx, cancel := context.WithTimeout(c.Context(), answerWithin)
+	defer cancel()
+	if c.Flags().Changed("peer") {
+		if p.Peer, err = lookUpPeer(ctx, o.peer); err != nil {
+			return usagef("--peer %q: %w", o.peer, err)
+		}
+	}
+	if err := admit(ctx, p, o, c.Flags().Changed("config")); err != nil {
+		return err
+	}
+	found, errs := doctor.Examine(p)
+	if err := printFindings(c.OutOrStdout(), found, o.json); err != nil {
+		return err
+	}
+	switch {
+	case len(errs) > 0:
+		return fmt.Errorf("checks that could not look: %w", errors.Join(errs...))
+	case len(found) > 0:
+		return &exitError{status: exitFailed}
+	case !o.json:
+		_, err = fmt.Fprintln(c.OutOrStdout(), "nothing found")
+	}
+	return err
+}
+
+// lookUpPeer returns the address of a host.
+func lookUpPeer(ctx context.Context, host string) (netip.Addr, error) {
+	if at, err := netip.ParseAddr(host); err == nil {
+		return at.Unmap(), nil
+	}
+	all, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	switch {
+	case err != nil:
+		return netip.Addr{}, fmt.Errorf("expected an IP or the name of a host: %w", err)
+	case len(all) == 0:
+		return netip.Addr{}, errors.New("expected the name of a host with an address")
+	}
+	return all[0].Unmap(), nil
+}
+
+// admit asks the daemon of the host, and finds out how it runs. Without a daemon, it reads how one
+// is to run.
+func admit(ctx context.Context, p *doctor.Patient, o *doctorOptions, configured bool) error {
+	conn, err := ctl.Dial(ctx, o.socket)
+	switch {
+	case errors.Is(err, ctl.ErrNoDaemon):
+		args := []string{"nic"}
+		if configured {
+			args = append(args, "--config", o.config)
+		}
+		p.Setup, err = setupOf(args, "")
+		return err
+	case err != nil:
+		return err
+	}
+	defer conn.Close()
+	if configured {
+		return usagef("--config %s: a daemon runs, which has its own configuration; expected --config without one",
+			o.config)
+	}
+	if p.NIC, err = doctor.Ask(ctx, conn); err != nil {
+		return fmt.Errorf("the daemon of this host: %w; if it is of another build, restart it", err)
+	}
+	if p.Setup, err = setupOfDaemon(p.Host, p.NIC.Info.PID); err != nil {
+		return err
+	}
+	if socket, _ := ctl.CutLink(o.socket); socket != "" {
+		p.Setup.Socket = socket
+	}
+	if links, err := conn.Links(ctx); err == nil && len(links) > 0 && links[0].Name != p.NIC.Info.Network {
+		ofFurtherLink(&p.Setup, p.NIC.Info.Network)
+	}
+	if at, err := netip.ParseAddrPort(p.NIC.Info.Address); err == nil {
+		p.Setup.Listen = at
+	}
+	return nil
+}
+
+func printFindings(out io.Writer, found []doctor.Finding, asJSON bool) error {
+	if asJSON {
+		e := json.NewEncoder(out)
+		e.SetEscapeHTML(false) // a command holds & and >
+		for i := range found {
+			if err := e.Encode(&found[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for i, f := range found {
+		text := ""
+		if i > 0 {
+			text = "\n"
+		}
+		text += fmt.Sprintf("%s: %s\n  costs: %s\n", f.Ill, f.What, f.Cost)
+		switch {
+		case f.Mend == "":
+		case f.Where != "":
+			text += fmt.Sprintf("  mend, on %s:\n    %s\n", f.Where, f.Mend)
+		default:
+			text += fmt.Sprintf("  mend:\n    %s\n", f.Mend)
+		}
+		if f.Note != "" {
+			text += fmt.Sprintf("  note: %s\n", f.Note)
+		}
+		if _, err := io.WriteString(out, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,29 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+
+	"github.com/weftnet/weft/internal/ctl"
+)
+
+// Ask asks the daemon of the host. It takes at most about 3 seconds, and less if all NICs answer.
+// A daemon that does not understand the question is of another build: its NIC has no more than a
+// process.
+func Ask(ctx context.Context, conn *ctl.Conn) (*NIC, error) {
+	info, _, unmap, err := conn.Stat(ctx)
+	if errors.Is(err, ctl.ErrVersion) || errors.Is(err, ctl.ErrBadRequest) {
+		return &NIC{Info: ctl.Info{PID: conn.DaemonPID(), Version: "of another build", Commit: unknownCommit}}, nil
+	} else if err != nil {
+		return nil, err
+	}
+	if err := unmap(); err != nil {
+		return nil, err
+	}
+	n := &NIC{Info: *info}
+	if n.Checks, err = conn.NIC(0).Check(ctx); err != nil {
+		return n, err
+	}
+	n.Nodes, err = conn.Nodes(ctx)
+	return n, err
+}
