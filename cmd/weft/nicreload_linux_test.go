@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // reloadableNIC is a NIC with a configuration file that a test changes.
@@ -69,7 +69,7 @@ func TestWeftNICReloadTellsWhatHasChangedAndRefusesABrokenFile(t *testing.T) {
 
 func TestWeftNodesAddAndRemoveChangeTheListOfTheRunningNIC(t *testing.T) {
 	n, _ := startReloadable(t, func(*exec.Cmd) {}, "")
-	peer := freeport.Loopback(t)
+	peer := testenv.Loopback(t)
 	startNIC(t, "--listen", peer, "--socket", filepath.Join(t.TempDir(), "peer.sock"))
 	n.says(0, "", "nodes", "add", peer, "127.0.0.8:1")
 	eventually(t, "the NIC has a session with the added one", func() bool {

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/daemon"
-	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // scrape asks for a page of a daemon's metrics at a TCP address or a unix socket.
@@ -58,7 +58,7 @@ func shows(t *testing.T, at, page, pattern string) {
 func TestADaemonServesTheCountersOfItsNICAndTheStateOfItsPeers(t *testing.T) {
 	c := configs(t, 3)
 	for i := range c[:2] {
-		c[i].Metrics = freeport.Loopback(t)
+		c[i].Metrics = testenv.Loopback(t)
 	}
 	run(t, c[0], c[1]) // the third node never answers
 	at := c[0].Metrics
@@ -88,7 +88,7 @@ func TestADaemonServesTheCountersOfItsNICAndTheStateOfItsPeers(t *testing.T) {
 
 func TestADaemonServesAllItsLinksAtOneAddress(t *testing.T) {
 	c := twoLinks(t, 1)[0]
-	c.Metrics = freeport.Loopback(t)
+	c.Metrics = testenv.Loopback(t)
 	run(t, c)
 	on(t, c, "slow0", "p/0")
 	shows(t, c.Metrics, "/readyz", `^ok\n$`)
