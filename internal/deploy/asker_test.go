@@ -20,6 +20,10 @@ func TestANICWithoutARoleIsRefusedWithTheCure(t *testing.T) {
 		if !errors.Is(err, ctl.ErrRefused) || !strings.Contains(err.Error(), `user "root"`) || !strings.Contains(err.Error(), "program_uids") {
 			t.Errorf("%s: %v", do, err)
 		}
+		list := do == ctl.ProgramList || do == ctl.ProgramLog
+		if list != strings.Contains(err.Error(), "may neither list programs of NIC 0:0:0:0:0:0:0:1 nor read") {
+			t.Errorf("%s: %v; expected the right that is missing", do, err)
+		}
 	}
 }
 
@@ -85,8 +89,11 @@ func TestNoOtherUserTakesAGuardAway(t *testing.T) {
 				t.Errorf("a guard is replaced by bob, %s, the process there: %v: %v", what, there, err)
 			}
 		}
-		if _, err := f.sites[0].Answer(bob, &ctl.Program{Do: ctl.ProgramUnload, ID: 5}); !errors.Is(err, ctl.ErrRefused) {
-			t.Errorf("a guard is unloaded by bob, the process there: %v: %v", there, err)
+		for _, r := range []ctl.Program{{ID: 5}, {Name: "counting"}} {
+			r.Do = ctl.ProgramUnload
+			if _, err := f.sites[0].Answer(bob, &r); !errors.Is(err, ctl.ErrRefused) {
+				t.Errorf("bob unloads a guard as %d %q, the process there: %v: %v", r.ID, r.Name, there, err)
+			}
 		}
 		if _, err := f.sites[0].Answer(alice, &ctl.Program{Do: ctl.ProgramUnload, ID: 5}); err != nil {
 			t.Errorf("its owner unloads it: %v", err)

@@ -169,8 +169,8 @@ func notStarted(t *program.Table, id vm.ID) error {
 // failedToBegin returns why the initialisation of a stopped program was aborted, or "" if it was
 // not.
 func failedToBegin(t *program.Table, id vm.ID) string {
-	info, ok := t.Info(id)
-	if !ok || info.Running || !info.Unbegun {
+	info, _ := t.Info(id)
+	if !info.Unbegun {
 		return ""
 	}
 	return fmt.Sprintf("%v, line %d", info.LastAbort, info.Profile.LastLine)

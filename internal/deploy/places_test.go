@@ -153,11 +153,25 @@ func TestOnlyTheProgramOfTheNameIsReplacedWhateverIsLoadedMeanwhile(t *testing.T
 func TestATakenNumberThatWasAskedForIsRefused(t *testing.T) {
 	f := newFabric(t, 2)
 	f.put(2, "victim", 5)
+	f.asked = nil
 	if ids, err := f.load("pong", deploy.Options{ID: 5, Start: true}); !errors.Is(err, ctl.ErrTaken) || !strings.Contains(err.Error(), "loaded nowhere") {
 		t.Errorf("it was loaded as %v: %v", ids, err)
 	}
+	if asked := f.requests(ctl.ProgramPrepare, 2); asked != 1 {
+		t.Errorf("the NIC that has the number is asked %d times; expected once", asked)
+	}
 	f.wantStates("", "5 victim running")
 	f.wantClean()
+}
+
+// requests counts the requests of a kind to a NIC.
+func (f *fabric) requests(do string, nic registry.NICID) (n int) {
+	for _, asked := range f.asked {
+		if asked == fmt.Sprint(do, " ", uint64(nic)) {
+			n++
+		}
+	}
+	return n
 }
 
 // NICs that are silent during the rollback do not keep the others from being asked, each with its

@@ -173,10 +173,13 @@ func TestTheNumberOfTheProgramIsNotInsistedOnEither(t *testing.T) {
 	}
 }
 
-// The bound on the length of a module is inclusive.
-func TestAModuleOfTheLargestLengthIsTaken(t *testing.T) {
+// The bounds on the length of a module are inclusive.
+func TestModulesOfTheSmallestAndOfTheLargestLengthAreTaken(t *testing.T) {
 	s := newFabric(t, 1).sites[0]
-	if _, err := s.Answer(deploy.Asker{}, &ctl.Program{Do: ctl.ProgramPut, Total: prog.MaxModule, Bytes: make([]byte, 1)}); err != nil {
-		t.Error(err)
+	for _, total := range []int{1, prog.MaxModule} {
+		r := &ctl.Program{Do: ctl.ProgramPut, Total: total, Bytes: make([]byte, 1)}
+		if _, err := s.Answer(deploy.Asker{}, r); err != nil {
+			t.Errorf("%d bytes: %v", total, err)
+		}
 	}
 }
