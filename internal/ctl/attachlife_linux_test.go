@@ -181,6 +181,27 @@ func TestAProcessThatGivesUpItsDaemonIsFreeOfIt(t *testing.T) {
 	}
 }
 
+// ending is a context that calls end whenever a caller asks whether it is done.
+type ending struct {
+	context.Context
+	end func()
+}
+
+func (e ending) Err() error { e.end(); return e.Context.Err() }
+
+// The daemon may end after a waiter has checked for that, and before it is on the list of those
+// to be woken. The waiter checks again before it sleeps.
+func TestAWaitEndsIfItsDaemonEndsJustBeforeItSleeps(t *testing.T) {
+	p := process(t, &answers{})
+	w := p.Waiter(Hooks{Listening: func() bool { return true }})
+	w.looking.Store(true)                                                          // another goroutine looks, so this one sleeps at once
+	ctx := ending{t.Context(), func() { p.gone.Store(true); w.waiters.WakeAll() }} // as listen does
+	err := ends(t, "a wait", func() error { return w.Wait(ctx, func() bool { return false }) })
+	if !errors.Is(err, ErrNICGone) {
+		t.Errorf("the wait ends with %v; expected %v", err, ErrNICGone)
+	}
+}
+
 func TestARequestInFlightEndsWhenItsDaemonIsGivenUp(t *testing.T) {
 	a := &answers{}
 	p := process(t, a)

@@ -2,13 +2,17 @@ package ctl
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // listens reports an error unless a daemon can listen at path now.
@@ -73,6 +77,43 @@ func TestAListenerWhoseSocketIsReplacedEndsAllTheSame(t *testing.T) {
 	}
 	listens(t, "afterwards", path)
 	closedAgain(t, "a listener whose socket was replaced", before)
+}
+
+// The next daemon makes its socket as soon as it has the lock. The listener removes its socket
+// before it releases the lock, so it never removes the socket of the next daemon.
+func TestAListenerRemovesItsSocketBeforeItReleasesItsLock(t *testing.T) {
+	dir := t.TempDir()
+	l, err := Listen(filepath.Join(dir, "nic.sock"), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	watch, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(watch)
+	if _, err := unix.InotifyAddWatch(watch, dir, unix.IN_DELETE|unix.IN_CLOSE_WRITE); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var all []string // names of the socket and of the lock, in the order of their events
+	for events := make([]byte, 4096); len(all) < 2; {
+		n, err := unix.Read(watch, events)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for e := events[:n]; len(e) > 0; {
+			end := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(e[12:]))
+			all = append(all, strings.TrimRight(string(e[unix.SizeofInotifyEvent:end]), "\x00"))
+			e = e[end:]
+		}
+	}
+	if !slices.Equal(all, []string{"nic.sock", "nic.sock.lock"}) {
+		t.Errorf("%q are given up in this order; expected the socket before its lock", all)
+	}
 }
 
 // A daemon that does not answer a Free counts as gone, however the context has ended, and the

@@ -58,3 +58,21 @@ func TestAProgramThatIsClosedIsForgotten(t *testing.T) {
 		t.Error("a program that is closed enters the driver")
 	}
 }
+
+// A segment may be closed after its NIC, whose programs are closed by then. No program is
+// compiled anew for that, and the engine is not entered.
+func TestASegmentIsClosedAfterThePrograms(t *testing.T) {
+	n := newNIC(t)
+	n.load(takeSource, false)
+	s, err := n.programs.AddSegment(1, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.programs.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n.programs.cfg.Do = func(func(*program.Table)) { t.Error("the engine is entered") }
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
