@@ -96,7 +96,7 @@ func TestAnAbortedActivationTakesNoSendsFromTheNext(t *testing.T) { // PANIC-5
 }
 
 // A command that waits for room goes on as soon as there is room, though other messages still
-// wait.
+// wait. The command behind it goes on waiting.
 func TestACommandGoesOnBeforeTheQueueIsEmpty(t *testing.T) {
 	n := newNIC(t)
 	n.put(5, shower)
@@ -107,16 +107,21 @@ func TestACommandGoesOnBeforeTheQueueIsEmpty(t *testing.T) {
 		}
 	}
 	waits := &process{message: make([]byte, prog.MaxMessage)}
-	n.Command(waits, vm.Destination{Program: 5, Trigger: 1}, prog.MaxMessage, false)
-	if len(n.held) != 1 {
-		t.Fatalf("%d commands wait; expected one", len(n.held))
+	for _, p := range []*process{waits, {message: waits.message}} {
+		n.Command(p, vm.Destination{Program: 5, Trigger: 1}, prog.MaxMessage, false)
+	}
+	if len(n.held) != 2 {
+		t.Fatalf("%d commands wait; expected two", len(n.held))
 	}
 	n.credit = 1 // one message is handled
 	if handled := n.Run(1); handled == 0 || n.Pending() == 0 {
 		t.Fatalf("%d messages are handled, %d wait", handled, n.Pending())
 	}
-	if status, ended := n.engine.ended[waits]; len(n.held) != 0 || !ended || status != vni.StatusOK {
-		t.Errorf("%d commands wait; it has ended %v, with %v", len(n.held), ended, status)
+	if status, ended := n.engine.ended[waits]; len(n.held) != 1 || !ended || status != vni.StatusOK {
+		t.Errorf("%d commands wait; the first has ended %v, with %v", len(n.held), ended, status)
+	}
+	if err := n.Audit(); err != nil {
+		t.Error(err)
 	}
 }
 

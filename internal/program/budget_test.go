@@ -17,10 +17,11 @@ func TestProgramsThatWillNotEndAreStoppedAndCounted(t *testing.T) { // PANIC-5
 		name, body string
 		messages   int
 		why        vm.Cause
+		sends      uint64
 	}{
-		{"an endless loop", "WHILE 1 DO n = n + 1", 1, vm.OutOfBudget},
-		{"messages to itself", "SEND n LEN 8 AS 1 TO 5", 1, vm.Recursion},
-		{"a flood", "SEND n LEN 8 AS 1 TO 5 AT 99", limits.ProgramRefusals, vm.Flood},
+		{"an endless loop", "WHILE 1 DO n = n + 1", 1, vm.OutOfBudget, 0},
+		{"messages to itself", "SEND n LEN 8 AS 1 TO 5", 1, vm.Recursion, limits.ProgramChain - 1},
+		{"a flood", "SEND n LEN 8 AS 1 TO 5 AT 99", limits.ProgramRefusals, vm.Flood, 0},
 	} {
 		n := newNIC(t)
 		n.put(5, "PROGRAM p: VAR n; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN "+c.body+" END; END;")
@@ -39,6 +40,9 @@ func TestProgramsThatWillNotEndAreStoppedAndCounted(t *testing.T) { // PANIC-5
 		}
 		if n.Pending() > 0 {
 			t.Errorf("%s: %d messages still wait", c.name, n.Pending())
+		}
+		if got := n.counts[vni.NICProgramSends]; got != c.sends {
+			t.Errorf("%s: %d messages are sent; expected %d", c.name, got, c.sends)
 		}
 	}
 }

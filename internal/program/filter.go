@@ -103,8 +103,7 @@ func (t *Table) setGuard(l *loaded) {
 
 // unguard ends that, if no other program guards the gate.
 func (t *Table) unguard(l *loaded) {
-	id, ok := t.guards[l.spec.gate()]
-	if !ok || id != l.id {
+	if t.guards[l.spec.gate()] != l.id {
 		return
 	}
 	delete(t.guards, l.spec.gate())

@@ -1,8 +1,11 @@
 package program
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/weftnet/weft/internal/limits"
@@ -49,6 +52,10 @@ func TestAPeerTellsOfABoundedNumberOfPrograms(t *testing.T) {
 	}
 	if len(pr.programs) != 2*limits.Programs || len(pr.names) != 2*limits.Programs || n.counts[vni.DropFormat] != 3 {
 		t.Errorf("%d programs and %d names are kept, %d records dropped", len(pr.programs), len(pr.names), n.counts[vni.DropFormat])
+	}
+	tell(7, "renamed", false) // needs no room
+	if n.Take(&pr, e.news[len(e.news)-1]); pr.programs[7].name != "renamed" || n.counts[vni.DropFormat] != 3 {
+		t.Errorf("with all room taken, program 7 stays %s; %d records dropped", pr.programs[7].name, n.counts[vni.DropFormat])
 	}
 }
 
@@ -168,6 +175,7 @@ func TestAGuardIsTakenAwayByThoseWhomItConcerns(t *testing.T) {
 		"another user, of the loader's process":         {"ann", bob, false, false},
 		"its loader, of another user's process":         {"bob", ann, false, false},
 		"the process's user, though another loaded it":  {"bob", bob, false, true},
+		"a user without a name, before it comes":        {"", Owner{UID: 3}, false, false},
 		"an admin, before the process comes":            {"", bob, true, true},
 		"an admin, of another user's process":           {"ann", bob, true, true},
 	} {
@@ -183,9 +191,15 @@ func TestAGuardIsTakenAwayByThoseWhomItConcerns(t *testing.T) {
 			if (err == nil) != c.may || err != nil && !errors.Is(err, ErrNotTheirs) {
 				t.Errorf("%s wants to %s the guard: %v; may %v", what, does, err, c.may)
 			}
+			if user := cmp.Or(c.process, ann.User); err != nil && !strings.Contains(err.Error(), strconv.Quote(user)) {
+				t.Errorf("%s wants to %s the guard: %v; expected that the error names %s", what, does, err, user)
+			}
 		}
 		if err := n.MayUnload(11, c.by, false); err != nil {
 			t.Errorf("%s wants to unload a program that guards nothing: %v", what, err)
+		}
+		if err := n.MayUnload(12, c.by, false); err != nil {
+			t.Errorf("%s wants to unload a program that is not there: %v", what, err)
 		}
 	}
 }

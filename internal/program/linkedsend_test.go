@@ -2,6 +2,7 @@ package program
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -161,7 +162,7 @@ func TestMessagesGoOnWhenTheLinkTakesMore(t *testing.T) {
 	for i := range most {
 		a.post(a.toProcess(uint32(i)), prog.MaxMessage, true)
 	}
-	if !a.peer.blocked {
+	if len(a.peer.out) == 0 || !a.peer.out[0].in {
 		t.Fatal("rel takes all that the window allows, so the test shows nothing")
 	}
 	if !(*host)(a.Table).Send(77, a.toProcess(most), []byte{1}) {
@@ -179,6 +180,51 @@ func TestMessagesGoOnWhenTheLinkTakesMore(t *testing.T) {
 	}
 	f.run(1e8)
 	f.wantNothingLeft("afterwards")
+}
+
+// A message that has its room in the window goes on when the link takes more, even if no other
+// message would fit the window.
+func TestAMessageInAFullWindowGoesOnWhenTheLinkTakesMore(t *testing.T) {
+	const fit = limits.ProgramWindow / (prog.MaxMessage + limits.ProgramOverhead)
+	unsent := false // the last message that fits has waited for the link, in one round
+	for late := 1; late <= 7; late++ {
+		f, a, b := newOpen(t)
+		b.idle = true // and returns no room
+		for k := range fit {
+			if k == fit-late {
+				f.run(1e9)
+				f.cut = true
+			}
+			a.post(a.toProcess(1), prog.MaxMessage, false)
+		}
+		if len(a.peer.out) == 1 && a.peer.out[0].in {
+			unsent = true
+		}
+		f.cut = false
+		f.until(fmt.Sprintf("all messages come, the last %d of them late", late), func() bool { return b.Pending() == fit })
+	}
+	if !unsent {
+		t.Error("rel has taken each last message at once, so the test shows nothing")
+	}
+}
+
+// A message for a resident program arrives with its bytes, and its command ends at once.
+func TestADatagramForAResidentProgramCarriesItsMessage(t *testing.T) {
+	f, a, b := newOpen(t)
+	b.put(5, "PROGRAM p: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN DISPLAY PACKET[0] END; END;", resident)
+	f.run(1e8)
+	p := &process{message: words(4711)}
+	a.Command(p, a.at(5), len(p.message), false)
+	if status, ended := a.ended[p]; !ended || status != vni.StatusOK {
+		t.Errorf("the command has ended %v, with %v", ended, status)
+	}
+	if !(*host)(a.Table).Send(77, a.at(5), words(4712)) {
+		t.Error("the SEND is refused")
+	}
+	f.run(1e8)
+	if got := b.shown(5); !slices.Equal(got, []int64{4711, 4712}) {
+		t.Errorf("the program displays %v", got)
+	}
 }
 
 // A program's messages leave at once as long as the window has room for them, to its last byte.

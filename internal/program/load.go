@@ -149,7 +149,7 @@ func (t *Table) placeOf(s *Spec) (old *loaded, err error) {
 		old = t.loaded[s.ID]
 	}
 	for _, p := range t.prepared {
-		if s.ID != 0 && p.spec.ID == s.ID && (p.live == nil || s.Replace && t.inPlace(p)) {
+		if s.ID != 0 && p.spec.ID == s.ID && (p.live == nil || t.inPlace(p)) {
 			return nil, fmt.Errorf("%w: %d is being loaded already", ErrTaken, s.ID)
 		}
 	}
@@ -228,7 +228,7 @@ func (t *Table) Commit(key uint64) (id vm.ID, kept bool, err error) {
 		l.log.values = slices.Clone(l.log.values)
 	}
 	t.install(l, p.replaced)
-	if p.spec.Start && (!kept || !t.running(id)) {
+	if p.spec.Start && !t.running(id) {
 		t.Start(id)
 	}
 	return id, kept, t.enter(l)
@@ -266,10 +266,10 @@ func (t *Table) Undo(key uint64) error {
 		err = t.restore(p)
 	}
 	if p.hidden != 0 {
-		err = joinAll(err, t.machine.Unload(p.hidden))
+		err = errors.Join(err, t.machine.Unload(p.hidden))
 	}
 	t.drop(p)
-	return joinAll(err, quit(p.resident))
+	return errors.Join(err, quit(p.resident))
 }
 
 // endReplaced ends the replaced program of a preparation when it cannot come back.
@@ -279,7 +279,7 @@ func (t *Table) endReplaced(p *prepared) error {
 	}
 	err := fmt.Errorf("undo program %s: %w: %d was unloaded meanwhile, and with it %s, which it had replaced",
 		p.spec.Module.Name, ErrState, p.spec.ID, p.replaced.spec.Module.Name)
-	return joinAll(err, quit(p.replaced.resident))
+	return errors.Join(err, quit(p.replaced.resident))
 }
 
 // restore puts the replaced program of a preparation back in its place. It continues with the
@@ -290,12 +290,12 @@ func (t *Table) restore(p *prepared) error {
 	left := t.leave(p.live)
 	keep := p.kept && left == nil && (t.running(id) || t.cfg.Defect == mutate.UndoStops)
 	if _, err := t.machine.Exchange(id, p.hidden, keep); err != nil {
-		return joinAll(left, err)
+		return errors.Join(left, err)
 	}
 	// like the rest of the profile
 	p.replaced.dropped, p.replaced.delayed = p.live.dropped, p.live.delayed
 	t.install(p.replaced, p.live)
-	return joinAll(left, joinAll(quit(p.live.resident), t.enter(p.replaced)))
+	return errors.Join(left, quit(p.live.resident), t.enter(p.replaced))
 }
 
 // Settle makes a Commit final.
@@ -311,7 +311,7 @@ func (t *Table) Settle(key uint64) error {
 	if p.hidden == 0 {
 		return nil
 	}
-	return joinAll(quit(p.replaced.resident), t.machine.Unload(p.hidden))
+	return errors.Join(quit(p.replaced.resident), t.machine.Unload(p.hidden))
 }
 
 func (t *Table) drop(p *prepared) {

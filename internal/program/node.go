@@ -23,9 +23,9 @@ func (t *Table) ForgetNodes() { clear(t.nodes) }
 
 // nodeNamed returns the id of the NIC with a name. A NIC that has never answered has no id yet.
 func (t *Table) nodeNamed(name string) (nic uint64, ok bool) {
-	n, ok := t.nodes[strings.ToLower(name)]
-	if !ok || n.nic != 0 {
-		return n.nic, ok
+	n := t.nodes[strings.ToLower(name)]
+	if n.nic != 0 {
+		return n.nic, true
 	}
 	for pr := range t.nic.Peers {
 		if slices.Contains(n.addrs, pr.Addr()) {

@@ -46,7 +46,7 @@ func (t *Table) sendTo(pr *Peer, from vm.ID, to vm.Destination, payload []byte) 
 // avoids a copy that waits. It reports whether it could.
 func (t *Table) sendAtOnce(pr *Peer, from vm.ID, to vm.Destination, payload []byte) bool {
 	n, space := len(payload), wire.SpaceFor(len(payload))
-	if len(pr.out) > 0 || pr.blocked || !pr.Up() || pr.inFlight+cost(n) > limits.ProgramWindow ||
+	if len(pr.out) > 0 || !pr.Up() || pr.inFlight+cost(n) > limits.ProgramWindow ||
 		wire.ProgramLen+n > pr.MaxRecord(space) {
 		return false
 	}
@@ -81,15 +81,11 @@ func (t *Table) newOutgoing(from vm.ID, to vm.Destination, n int) *outgoing {
 		}}
 }
 
-// post sends a message as soon as possible.
+// post sends a message as soon as possible. Without a session, Watch begins an attempt at one.
 func (t *Table) post(pr *Peer, o *outgoing) {
 	pr.out = append(pr.out, o)
 	pr.waiting += cost(len(o.body))
 	pr.Watch(1)
-	if !pr.Up() {
-		pr.Connect(t.nic.Now())
-		return
-	}
 	t.pump(pr)
 }
 
@@ -106,8 +102,7 @@ func (t *Table) pump(pr *Peer) {
 			pr.inFlight += cost(len(o.body))
 		}
 		if !t.sendPieces(pr, o) {
-			pr.blocked = true
-			break
+			break // Writable will follow
 		}
 		done++
 		pr.Watch(-1)
@@ -137,11 +132,8 @@ func (t *Table) sendPieces(pr *Peer, o *outgoing) bool {
 
 // Writable continues messages to a peer.
 func (t *Table) Writable(pr *Peer) {
-	if pr.blocked {
-		pr.blocked = false
-		t.pump(pr)
-		t.unholdTo(pr)
-	}
+	t.pump(pr)
+	t.unholdTo(pr)
 }
 
 // Handled handles the room that a peer returns, and its outcome of a message.
@@ -152,7 +144,7 @@ func (t *Table) Handled(pr *Peer, rec wire.Record) {
 		return
 	}
 	pr.inFlight -= int(h.Bytes)
-	if a := t.asked[h.ID]; a.request != nil && a.peer == pr {
+	if a := t.asked[h.ID]; a.peer == pr {
 		t.forgetAsked(h.ID)
 		t.nic.Answered(a.request, vm.Outcome(h.Outcome))
 	}
@@ -193,7 +185,7 @@ func (t *Table) Down(pr *Peer, status vni.Status) {
 		pr.Watch(-1)
 		t.nic.GiveBuffer(o.body)
 	}
-	pr.out, pr.waiting, pr.inFlight, pr.blocked = pr.out[:0], 0, 0, false
+	pr.out, pr.waiting, pr.inFlight = pr.out[:0], 0, 0
 	// in the same order in every run of a seed
 	for _, id := range slices.Sorted(maps.Keys(t.asked)) {
 		if a := t.asked[id]; a.peer == pr {

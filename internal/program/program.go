@@ -95,7 +95,6 @@ type Peer struct {
 	waiting  int         // the cost of those that are not in the window
 	inFlight int         // what the peer has, without the room that it has returned
 	held     []held      // commands that wait for room in out
-	blocked  bool        // until Writable
 	asked    int         // answers that the peer owes
 
 	// From it.

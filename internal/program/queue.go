@@ -42,9 +42,6 @@ func (t *Table) freeMessage(m *message) {
 
 // push puts a message into the queue.
 func (t *Table) push(m *message) {
-	if t.head > 0 && t.head == len(t.queue) {
-		t.queue, t.head = t.queue[:0], 0
-	}
 	t.queue = append(t.queue, m)
 	if m.peer == nil {
 		t.local += m.cost

@@ -1,7 +1,6 @@
 package program
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/weftnet/weft/internal/rel"
@@ -221,12 +220,4 @@ func (t *Table) Displayed(id vm.ID, value int64) {
 	if l := t.loaded[id]; l != nil && l.resident != nil {
 		l.log.add(value)
 	}
-}
-
-// joinAll is errors.Join, but keeps a single error as it is.
-func joinAll(first, second error) error {
-	if first == nil {
-		return second
-	}
-	return errors.Join(first, second)
 }
