@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/idle"
 )
 
 // process attaches to a daemon whose answers the test chooses.
@@ -199,6 +202,43 @@ func TestAWaitEndsIfItsDaemonEndsJustBeforeItSleeps(t *testing.T) {
 	err := ends(t, "a wait", func() error { return w.Wait(ctx, func() bool { return false }) })
 	if !errors.Is(err, ErrNICGone) {
 		t.Errorf("the wait ends with %v; expected %v", err, ErrNICGone)
+	}
+}
+
+// The same holds for the condition of a wait.
+func TestAWaitEndsIfItsConditionBecomesTrueJustBeforeItSleeps(t *testing.T) {
+	p := process(t, &answers{})
+	w := p.Waiter(Hooks{Listening: func() bool { return true }})
+	w.looking.Store(true)
+	var ready atomic.Bool
+	ctx := ending{t.Context(), func() { ready.Store(true); w.Wake() }}
+	if err := ends(t, "a wait", func() error { return w.Wait(ctx, ready.Load) }); err != nil {
+		t.Errorf("the wait ends with %v", err)
+	}
+}
+
+// Waiters look for a while before they sleep, also if the process does not say for how long.
+func TestAWaiterLooksBeforeItSleeps(t *testing.T) {
+	p := process(t, &answers{})
+	if w := p.Waiter(Hooks{}); w.hooks.Awake != idle.Awake {
+		t.Errorf("it looks for %v; expected %v", w.hooks.Awake, idle.Awake)
+	}
+}
+
+// The number of a closed descriptor may be another's by now. A second Unmap leaves it alone.
+func TestASecondUnmapClosesNothing(t *testing.T) {
+	p := process(t, &answers{})
+	if err := p.Unmap(); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Dup3(memfd(t, 4096), p.kick, unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Unmap(); err != nil {
+		t.Error(err)
+	}
+	if err := unix.Close(p.kick); err != nil {
+		t.Errorf("another's descriptor is closed: %v", err)
 	}
 }
 

@@ -21,6 +21,9 @@ func TestTheListOfKnownHostsIsBounded(t *testing.T) {
 	for i := range 1000 {
 		nodes = append(nodes, Node{ID: 1, Name: fmt.Sprintf("node-%d", i)})
 	}
+	if got := KnownHosts("h1", nodes[:15]); strings.Count(got, "node-") != 15 || !strings.HasSuffix(got, ", node-14") {
+		t.Errorf("%q; expected all 15 nodes", got)
+	}
 	got := KnownHosts("h1", nodes)
 	if n := strings.Count(got, "node-"); n != 15 || !strings.HasSuffix(got, ", and 985 more") {
 		t.Errorf("%q; expected 15 of the nodes and the number of the others", got)

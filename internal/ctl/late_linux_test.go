@@ -3,8 +3,10 @@ package ctl
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // A daemon may answer late, refuse, or send more descriptors than requested. The client closes
@@ -72,5 +74,85 @@ func TestAContextThatEndsWithItsReplyEndsNoLaterCall(t *testing.T) {
 		if _, err := c.Names(t.Context()); err != nil {
 			t.Fatalf("a call with time, after %d whose contexts ended: %v", round+1, err)
 		}
+	}
+}
+
+// begun is a context that ends as soon as a call has begun with it.
+type begun struct {
+	context.Context
+	end func()
+}
+
+func (b begun) Err() error {
+	defer b.end()
+	return b.Context.Err()
+}
+
+// A call may end while it reads the reply that the call before owes. That reply is still owed, and
+// is not taken for the answer to a third call.
+func TestAReplyIsOwedUntilItHasCome(t *testing.T) {
+	answers := make(chan *Reply, 2)
+	asked := make(chan string, 3)
+	path := serve(t, func(c *Client, r *Request) error {
+		asked <- r.Op
+		return c.Reply(<-answers)
+	})
+	c := dial(t, path)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-asked; cancel() }()
+	if _, err := c.Nodes(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatalf("a question that is not answered: %v", err)
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	defer cancel()
+	if _, err := c.Nodes(begun{ctx, cancel}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("a question behind it: %v", err)
+	}
+	answers <- &Reply{Nodes: []Node{{ID: 7}}}
+	answers <- &Reply{Names: []Name{{Name: "app/1", NIC: 1}}}
+	if names, err := c.Names(t.Context()); err != nil || len(names) != 1 {
+		t.Errorf("a third question: %v, %v; expected its own answer", names, err)
+	}
+	if op := <-asked; op != OpNames {
+		t.Errorf("the daemon was asked for %q; expected %q", op, OpNames)
+	}
+}
+
+// After a reply that is not one, nothing on the connection is certain. Later calls fail without a
+// request, and for the process of the connection the daemon is gone.
+func TestAConnectionWithAReplyThatIsNoneIsBroken(t *testing.T) {
+	asked := make(chan string, 2)
+	path := serve(t, func(c *Client, r *Request) error {
+		asked <- r.Op
+		_, err := c.c.Write([]byte("nonsense"))
+		return err
+	})
+	c := dial(t, path)
+	lost := 0
+	c.lost = func() { lost++ }
+	_, first := c.Names(t.Context())
+	if first == nil || lost != 1 {
+		t.Fatalf("a reply that is none: %v; the daemon is given up %d times, expected once", first, lost)
+	}
+	<-asked
+	if _, err := c.Names(t.Context()); !errors.Is(err, first) || len(asked) != 0 {
+		t.Errorf("the next call: %v, and the daemon is asked %d times; expected %v without a request", err, len(asked), first)
+	}
+}
+
+// A request that was not sent owes no reply. The next call does not wait for one.
+func TestARequestThatWasNotSentOwesNoReply(t *testing.T) {
+	c := dial(t, serve(t, func(c *Client, _ *Request) error { return c.Reply(&Reply{}) }))
+	if err := c.c.SetDeadline(time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Names(t.Context()); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("a request without time: %v; expected a timeout", err)
+	}
+	if err := c.c.SetDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := ends(t, "the next call", func() error { _, err := c.Names(t.Context()); return err }); err != nil {
+		t.Error(err)
 	}
 }

@@ -55,6 +55,17 @@ func TestAClientThatReadsNothingHoldsUpNoReply(t *testing.T) {
 	}
 }
 
+// A client that has gone is turned away without an error.
+func TestAClientThatHasGoneIsTurnedAway(t *testing.T) {
+	daemon, quiet := accepted(t)
+	if err := quiet.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := ends(t, "turning away", func() error { return daemon.TurnAway(ErrRefused) }); err != nil {
+		t.Error(err)
+	}
+}
+
 // The daemon turns only a few clients away at once. Clients that send no request must not keep
 // the others from learning their reason.
 func TestAClientThatAsksNothingIsTurnedAwayAllTheSame(t *testing.T) {
