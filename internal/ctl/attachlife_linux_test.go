@@ -197,7 +197,8 @@ func (e ending) Err() error { e.end(); return e.Context.Err() }
 func TestAWaitEndsIfItsDaemonEndsJustBeforeItSleeps(t *testing.T) {
 	p := process(t, &answers{})
 	w := p.Waiter(Hooks{Listening: func() bool { return true }})
-	w.looking.Store(true)                                                          // another goroutine looks, so this one sleeps at once
+	// Another goroutine looks, so this one sleeps at once.
+	w.looking.Store(true)
 	ctx := ending{t.Context(), func() { p.gone.Store(true); w.waiters.WakeAll() }} // as listen does
 	err := ends(t, "a wait", func() error { return w.Wait(ctx, func() bool { return false }) })
 	if !errors.Is(err, ErrNICGone) {

@@ -136,7 +136,7 @@ func TestAConnectionWithAReplyThatIsNoneIsBroken(t *testing.T) {
 	}
 	<-asked
 	if _, err := c.Names(t.Context()); !errors.Is(err, first) || len(asked) != 0 {
-		t.Errorf("the next call: %v, and the daemon is asked %d times; expected %v without a request", err, len(asked), first)
+		t.Errorf("the next call: %v, after %d requests; expected %v without one", err, len(asked), first)
 	}
 }
 

@@ -100,7 +100,8 @@ func TestBytesThatAreNoModuleReplaceNothing(t *testing.T) {
 func TestTheRefusalOfAPartOfAModuleSaysSo(t *testing.T) {
 	s := newFabric(t, 1).sites[0]
 	module := named(t, "pong", 1)
-	r, err := s.Answer(deploy.Asker{}, &ctl.Program{Do: ctl.ProgramPut, Total: len(module), Bytes: module[:len(module)-1]})
+	put := ctl.Program{Do: ctl.ProgramPut, Total: len(module), Bytes: module[:len(module)-1]}
+	r, err := s.Answer(deploy.Asker{}, &put)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +121,8 @@ func TestARefusedResidentProgramIsNotPlaced(t *testing.T) {
 			t.Errorf("%s: the driver is asked", where)
 			return &inDriver{}, nil
 		}
-		prepare := ctl.Program{Do: ctl.ProgramPrepare, Key: whole(t, f.sites[0], named(t, "pong", 1)), ID: 5, Resident: where}
+		key := whole(t, f.sites[0], named(t, "pong", 1))
+		prepare := ctl.Program{Do: ctl.ProgramPrepare, Key: key, ID: 5, Resident: where}
 		if r, err := f.ask(deploy.Asker{}, prepare); !errors.Is(err, ctl.ErrTaken) {
 			t.Errorf("%s: %+v, %v; expected %v", where, r, err, ctl.ErrTaken)
 		}
@@ -215,6 +217,7 @@ func TestALogBeginsAtItsNumberAndEndsAtItsEnd(t *testing.T) {
 	}}
 	values, first, err := s.client().Log(t.Context(), 1, 5, "", 7)
 	if err != nil || first != 7 || fmt.Sprint(values) != "[7]" || len(s.requests) != 1 {
-		t.Errorf("%v from %d on, %v after %d requests; expected [7] from 7 on after one", values, first, err, len(s.requests))
+		t.Errorf("%v from %d on, %v after %d requests; expected [7] from 7 on after one",
+			values, first, err, len(s.requests))
 	}
 }

@@ -96,7 +96,8 @@ func TestUndoneAProgramThatReplacedNoneIsGone(t *testing.T) { // PANIC-2
 	}
 	_, named := n.Lookup(prog.ProgramName, "old", 0)
 	if named || len(n.List()) != 0 || len(n.machine.IDs()) != 0 || n.Leaks() != nil {
-		t.Errorf("it has its name: %v; %d are listed, %d in the machine; %v", named, len(n.List()), len(n.machine.IDs()), n.Leaks())
+		t.Errorf("it has its name: %v; %d are listed, %d in the machine; %v",
+			named, len(n.List()), len(n.machine.IDs()), n.Leaks())
 	}
 }
 
@@ -180,15 +181,16 @@ func TestMostActivationsReadNoClock(t *testing.T) {
 func TestSENDsWithinTheNICFillTheQueueToItsLimit(t *testing.T) {
 	n := newNIC(t)
 	n.put(5, shower)
-	sent := 0
-	for h := (*host)(n.Table); h.Send(6, vm.Destination{Program: 5, Trigger: 1}, make([]byte, prog.MaxMessage)); sent++ {
+	sent, to := 0, vm.Destination{Program: 5, Trigger: 1}
+	for h := (*host)(n.Table); h.Send(6, to, make([]byte, prog.MaxMessage)); sent++ {
 		n.sends = 0 // each in an activation of its own
 		if err := n.Audit(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if want := limits.ProgramQueue / cost(prog.MaxMessage); sent != want || n.counts[vni.NICProgramSendsRefused] != 1 {
-		t.Errorf("%d messages are taken, %d refused; expected %d and 1", sent, n.counts[vni.NICProgramSendsRefused], want)
+	want, refused := limits.ProgramQueue/cost(prog.MaxMessage), n.counts[vni.NICProgramSendsRefused]
+	if sent != want || refused != 1 {
+		t.Errorf("%d messages are taken, %d refused; expected %d and 1", sent, refused, want)
 	}
 }
 
@@ -217,8 +219,10 @@ func TestTheProgramThatHasBeenGoneForLongestIsForgotten(t *testing.T) {
 			pr.programs[vm.ID(1+(i*7+3)%20)] = announced{number: first + i}
 		}
 		for i := range uint32(20) {
-			if oldest := vm.ID(1 + (i*7+3)%20); !pr.forgetGone() || pr.programs[oldest].number != 0 || len(pr.programs) != 20-int(i) {
-				t.Fatalf("from record %d on: program %d, the oldest, is kept; %d programs are known", first, oldest, len(pr.programs))
+			oldest := vm.ID(1 + (i*7+3)%20)
+			forgotten := pr.forgetGone()
+			if _, kept := pr.programs[oldest]; !forgotten || kept || len(pr.programs) != 20-int(i) {
+				t.Fatalf("from record %d on: program %d, the oldest, is kept; %d are known", first, oldest, len(pr.programs))
 			}
 		}
 		if pr.forgetGone() || pr.programs[99].name != "stays" {

@@ -55,7 +55,7 @@ func TestAPeerTellsOfABoundedNumberOfPrograms(t *testing.T) {
 	}
 	tell(7, "renamed", false) // needs no room
 	if n.Take(&pr, e.news[len(e.news)-1]); pr.programs[7].name != "renamed" || n.counts[vni.DropFormat] != 3 {
-		t.Errorf("with all room taken, program 7 stays %s; %d records dropped", pr.programs[7].name, n.counts[vni.DropFormat])
+		t.Errorf("with all room taken, program 7 is %s; %d are dropped", pr.programs[7].name, n.counts[vni.DropFormat])
 	}
 }
 

@@ -201,7 +201,8 @@ func TestAMessageInAFullWindowGoesOnWhenTheLinkTakesMore(t *testing.T) {
 			unsent = true
 		}
 		f.cut = false
-		f.until(fmt.Sprintf("all messages come, the last %d of them late", late), func() bool { return b.Pending() == fit })
+		what := fmt.Sprintf("all messages come, the last %d of them late", late)
+		f.until(what, func() bool { return b.Pending() == fit })
 	}
 	if !unsent {
 		t.Error("rel has taken each last message at once, so the test shows nothing")
