@@ -75,7 +75,7 @@ func TestWrongCommandLinesExit2AndSayWhatWasExpected(t *testing.T) {
 		{"--nope", "unknown flag: --nope"},
 		{"testbed", "weft testbed needs a subcommand: exec"},
 		{"testbed nope", `unknown command "nope" for "weft testbed": expected one of exec`},
-		{"nic nope", `unknown command "nope" for "weft nic": expected one of info, links, stop`},
+		{"nic nope", `unknown command "nope" for "weft nic": expected one of info, links, reload, stop`},
 		{"stat nope", `arguments "nope": expected weft stat [flags]`},
 		{"pdl check", "no arguments: expected weft pdl check [--target vm|xdp] FILE... [flags]"},
 		{"program log a b", `arguments "a" "b": expected weft program log PROGRAM [flags]`},
