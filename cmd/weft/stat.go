@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -95,6 +96,7 @@ type statOptions struct {
 
 	proxies bool
 	peers   bool
+	loop    bool
 	explain bool
 }
 
@@ -116,7 +118,10 @@ proxies and their connections instead of a NIC.
 
 --peers shows a line for each peer instead of the counters. P50 and P99 are quantiles of the
 measured round trips, TIMEOUT, FAST, TAIL and PATH are retransmissions by cause. With --watch,
-the numbers after the first table are the changes since the table before it.`,
+the numbers after the first table are the changes since the table before it.
+
+--loop shows the polls of the NIC that found work: how long they took, and how late the polls
+were that the NIC had asked for. Both have the longest one, and the time of day at which it was.`,
 		Args: func(c *cobra.Command, args []string) error {
 			if o.explain {
 				return nil
@@ -143,13 +148,18 @@ the numbers after the first table are the changes since the table before it.`,
 		"read repeatedly at this interval, and print the changes (default: once)")
 	f.BoolVar(&o.peers, "peers", false,
 		"show the counters of each peer of the NIC of this host: round trips, losses by cause, traffic")
+	f.BoolVar(&o.loop, "loop", false,
+		"show how long the polls of the NIC of this host took, and how late they were")
 	f.BoolVar(&o.explain, "explain", false, "say what each COUNTER counts (default: all), and exit")
 	for _, other := range []string{"socket", "nic", "watch"} {
 		atMostOne(c, "proxy", "proxies", "explain", other)
 	}
-	atMostOne(c, "proxy", "proxies", "explain", "peers")
-	atMostOne(c, "peers", "nic")
-	atMostOne(c, "peers", "all")
+	for _, other := range []string{"peers", "loop"} {
+		atMostOne(c, "proxy", "proxies", "explain", other)
+	}
+	for _, other := range []string{"nic", "all"} {
+		atMostOne(c, "peers", "loop", other)
+	}
 	atMostOne(c, "explain", "all")
 	return c
 }
@@ -161,13 +171,14 @@ type reading struct {
 	at     time.Time
 	values []uint64
 	peers  []vni.Peer // with --peers
+	loop   *vni.Loop  // with --loop
 }
 
 // A statSource makes a reading. It fails when the NIC is gone.
 type statSource func(ctx context.Context) (reading, error)
 
 // ownStat reads the counters of the daemon's NIC in its shared memory.
-func ownStat(ctx context.Context, conn *ctl.Conn, peers bool) (statSource, error) {
+func ownStat(ctx context.Context, conn *ctl.Conn, o *statOptions) (statSource, error) {
 	_, mem, _, err := conn.Stat(ctx) // mapped for as long as the program runs
 	if err != nil {
 		return nil, err
@@ -176,11 +187,9 @@ func ownStat(ctx context.Context, conn *ctl.Conn, peers bool) (statSource, error
 	if err != nil {
 		return nil, err
 	}
-	var table vni.PeerTable
-	if peers {
-		if table, err = vni.OpenPeerTable(mem[vni.CounterPageBytes:]); err != nil {
-			return nil, err
-		}
+	more, err := moreOf(mem, o)
+	if err != nil {
+		return nil, err
 	}
 	return func(ctx context.Context) (reading, error) {
 		// the daemon must still run: its memory would stay readable without it
@@ -192,7 +201,9 @@ func ownStat(ctx context.Context, conn *ctl.Conn, peers bool) (statSource, error
 		for i := range r.values {
 			r.values[i] = page.Load(vni.Counter(i))
 		}
-		r.peers = readPeers(table)
+		if err := more(&r); err != nil {
+			return reading{}, errors.Join(err, unmap())
+		}
 		return r, unmap()
 	}, nil
 }
@@ -229,11 +240,11 @@ func runStat(ctx context.Context, out io.Writer, o *statOptions) error {
 	}
 	source := farStat(conn.NIC(uint64(id)))
 	if id == 0 {
-		if source, err = ownStat(dialing, conn, o.peers); err != nil {
+		if source, err = ownStat(dialing, conn, o); err != nil {
 			return err
 		}
 	}
-	if err := watchStat(ctx, out, o, source); err != nil || o.json || o.peers || id != 0 || o.watch != 0 {
+	if err := watchStat(ctx, out, o, source); err != nil || o.json || o.peers || o.loop || id != 0 || o.watch != 0 {
 		return err
 	}
 	return statProxies(ctx, out, o)
@@ -281,6 +292,8 @@ func printStat(out io.Writer, o *statOptions, last, now *reading) error {
 	switch {
 	case o.json && o.peers:
 		return printPeersJSON(out, now)
+	case o.json && o.loop:
+		return printLoopJSON(out, now)
 	case o.json:
 		return printStatJSON(out, now)
 	}
@@ -295,8 +308,11 @@ func printStat(out io.Writer, o *statOptions, last, now *reading) error {
 	} else {
 		fmt.Fprintf(&text, "%s\n", now.at.Format("15:04:05.000"))
 	}
-	if o.peers {
+	switch {
+	case o.peers:
 		return printPeers(out, &text, last, now)
+	case o.loop:
+		return printLoop(out, &text, last, now)
 	}
 	for i, name := range vni.Names() {
 		v := now.values[i]

@@ -132,7 +132,11 @@ func (d *Daemon) take() (err error) {
 	if err = d.makeEngine(); err != nil {
 		return err
 	}
-	d.loop, err = poller.NewLoop(d.engine, poller.LoopConfig{Link: d.link.Caps(), Turn: d.turn})
+	page, err := vni.NewLoopPage(d.counters.mem[vni.LoopAt:])
+	if err != nil {
+		return err
+	}
+	d.loop, err = poller.NewLoop(d.engine, poller.LoopConfig{Link: d.link.Caps(), Turn: d.turn, Page: page})
 	if err != nil {
 		return err
 	}
@@ -198,7 +202,7 @@ func (d *Daemon) makeEngine() (err error) {
 	if d.page, err = vni.NewCounterPage(d.counters.mem); err != nil {
 		return err
 	}
-	peers, err := vni.NewPeerTable(d.counters.mem[vni.CounterPageBytes:])
+	peers, err := vni.NewPeerTable(d.counters.mem[vni.PeersAt:])
 	if err != nil {
 		return err
 	}

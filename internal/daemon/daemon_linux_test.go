@@ -448,9 +448,17 @@ func TestCountersAndListsTellWhatHappens(t *testing.T) {
 				t.Fatalf("%d messages counted", page.Load(vni.NICMessagesSent))
 			}
 		}
-		table, err := vni.OpenPeerTable(mem[vni.CounterPageBytes:])
+		table, err := vni.OpenPeerTable(mem[vni.PeersAt:])
 		if err != nil {
 			t.Fatal(err)
+		}
+		loopPage, err := vni.OpenLoopPage(mem[vni.LoopAt:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var loop vni.Loop
+		if !loopPage.Load(&loop) || loop.Polls.Count == 0 || loop.LongestPollAt == 0 {
+			t.Errorf("the loop has made %d polls with work, the longest at %d", loop.Polls.Count, loop.LongestPollAt)
 		}
 		var peer vni.Peer
 		for deadline := time.Now().Add(patience); !table.Load(0, &peer) || peer.Counts[vni.PeerUpNow] != 1; time.Sleep(time.Millisecond) {

@@ -13,6 +13,7 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/idle"
 	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/vni"
 	"golang.org/x/sys/unix"
 )
 
@@ -44,6 +45,7 @@ type Loop struct {
 	events [64]unix.EpollEvent
 	turns  uint
 	looks  uint // polls that found nothing
+	timing timing
 
 	// See beside_linux.go.
 	neighbours
@@ -60,6 +62,8 @@ type LoopConfig struct {
 
 	// Turn is called after each poll, under the lock; it may be nil.
 	Turn func(now clock.Time)
+
+	Page vni.LoopPage // where measurements are published; may be zero
 }
 
 // lookEvery is the number of turns of a busy loop from one look at the bells to the next.
@@ -86,7 +90,7 @@ func NewLoop(e Engine, cfg LoopConfig) (*Loop, error) {
 	if err != nil {
 		return nil, fmt.Errorf("poller: epoll: %w", err)
 	}
-	l := &Loop{engine: e, cfg: cfg, epoll: ep, nudge: -1,
+	l := &Loop{engine: e, cfg: cfg, epoll: ep, nudge: -1, timing: timing{page: cfg.Page},
 		yield: idle.YieldThread, processor: idle.Processor, move: idle.MoveTo}
 	l.shares = l.pace.Shares
 	if l.nudge, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
@@ -167,6 +171,7 @@ func (l *Loop) Run(ctx context.Context) {
 			l.returned(now)
 		}
 		work, next := l.engine.Poll(now)
+		l.timing.polled(now, work, next)
 		l.heard()
 		if l.cfg.Turn != nil {
 			l.cfg.Turn(now)
@@ -220,6 +225,7 @@ func (l *Loop) park(next clock.Time) {
 		return
 	}
 	idle.Leave()
+	l.timing.publish()
 	d := time.Duration(-1)
 	if next != clock.Never {
 		d = max(0, next.Sub(Now()))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/vni"
 )
 
 // Loop runs a daemon's engine. It needs epoll and eventfd, so NewLoop fails on this system.
@@ -20,6 +21,7 @@ type LoopConfig struct {
 	Link  link.Caps
 	Awake time.Duration
 	Turn  func(now clock.Time)
+	Page  vni.LoopPage
 }
 
 // NewLoop fails: a daemon needs Linux.

@@ -121,8 +121,7 @@ type Peer struct {
 // A row of the table: a sequence word, and the words of a Peer.
 const (
 	peerIDWords  = 5 // NIC, incarnation, address (2), port
-	peerRTTWords = 3 + histogram.Buckets
-	peerWords    = peerIDWords + int(peerCounters) + peerRTTWords
+	peerWords    = peerIDWords + int(peerCounters) + histogramWords
 	peerRowWords = (1 + peerWords + lineBytes/8 - 1) / (lineBytes / 8) * (lineBytes / 8)
 )
 
@@ -133,9 +132,13 @@ type peerRow [peerRowWords]uint64
 const PeerTableBytes = (lineBytes + limits.Peers*8*peerRowWords + limits.PageBytes - 1) /
 	limits.PageBytes * limits.PageBytes
 
-// StatBytes is the size of the memory that a NIC shares with tools: its CounterPage, and then its
-// PeerTable.
-const StatBytes = CounterPageBytes + PeerTableBytes
+// StatBytes is the size of the memory that a NIC shares with tools: its CounterPage, its LoopPage,
+// and its PeerTable from PeersAt on.
+const (
+	LoopAt    = CounterPageBytes
+	PeersAt   = LoopAt + LoopPageBytes
+	StatBytes = PeersAt + PeerTableBytes
+)
 
 const peerMagic = 0x31_52_45_50_4e_66_65_57 // "WefNPER1"
 
@@ -150,8 +153,7 @@ const peerMagic = 0x31_52_45_50_4e_66_65_57 // "WefNPER1"
 //	64  rows       each: sequence 8, NIC 8, incarnation 8, address 16, port 8, counters 8 each,
 //	               round trips (count, sum, longest, buckets) 8 each
 //
-// The sequence of a row is odd while the row is being written. A reader that finds it odd, or
-// changed afterwards, reads the row again.
+// The rows are as in row.go.
 type PeerTable struct {
 	head *[lineBytes / 8]uint64
 	rows *[limits.Peers]peerRow
@@ -229,41 +231,15 @@ func (t PeerTable) Store(row int, p *Peer, rtt *histogram.Histogram) {
 	id := [peerIDWords]uint64{p.NIC, p.Incarnation, *(*uint64)(unsafe.Pointer(&a[0])),
 		*(*uint64)(unsafe.Pointer(&a[8])), uint64(p.Addr.Port())}
 	trips := [...]uint64{rtt.Count, rtt.Sum, rtt.Most}
-	w := peerWriter{row: r, rest: r[1:], seq: r[0]} // no other program writes the sequence
+	w := writeRow(r[:])
 	w.put(id[:])
-	other := w.seq%2 == 1 // the row was of another peer, or of another life
+	other := w.changed() // the row was of another peer, or of another life
 	w.put(p.Counts[:])
 	if other || [len(trips)]uint64(w.rest) != trips { // else the buckets are the same
 		w.put(trips[:])
 		w.put(rtt.Buckets[:])
 	}
-	if w.seq%2 == 1 {
-		atomic.StoreUint64(&r[0], w.seq+1)
-	}
-}
-
-// peerWriter writes the words of a row, one after the other.
-type peerWriter struct {
-	row  *peerRow
-	rest []uint64 // the words that follow
-	seq  uint64
-}
-
-// put writes the next words where they differ from before. The first such word makes the sequence
-// odd.
-func (w *peerWriter) put(values []uint64) {
-	to := w.rest[:len(values)]
-	w.rest = w.rest[len(values):]
-	for i, v := range values {
-		if to[i] == v {
-			continue
-		}
-		if w.seq%2 == 0 {
-			w.seq++
-			atomic.StoreUint64(&w.row[0], w.seq)
-		}
-		atomic.StoreUint64(&to[i], v)
-	}
+	w.end()
 }
 
 // Load reads a row into p. It returns false if the row changed at each of several tries, which
@@ -272,19 +248,12 @@ func (t PeerTable) Load(row int, p *Peer) bool {
 	if row < 0 || row >= t.Len() {
 		return false
 	}
-	r := &t.rows[row]
 	var words [peerWords]uint64
-	for range 1000 {
-		before := atomic.LoadUint64(&r[0])
-		for i := range words {
-			words[i] = atomic.LoadUint64(&r[1+i])
-		}
-		if before%2 == 0 && atomic.LoadUint64(&r[0]) == before {
-			p.take(&words)
-			return true
-		}
+	if !readRow(t.rows[row][:], words[:]) {
+		return false
 	}
-	return false
+	p.take(&words)
+	return true
 }
 
 // take sets p to the words of a row.
