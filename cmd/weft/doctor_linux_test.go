@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/doctor"
 	"github.com/weftnet/weft/internal/fabric"
-	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // doctored is a directory for NICs that a doctor's commands restart, with the programs that these
@@ -115,7 +115,7 @@ func (d *doctored) well(t *testing.T, socket string) {
 
 func TestAHealthyHostHasNothing(t *testing.T) {
 	d := newDoctored(t)
-	near, far := freeport.Loopback(t), freeport.Loopback(t)
+	near, far := testenv.Loopback(t), testenv.Loopback(t)
 	a := d.nic(t, "a", "--listen", near, "--node", far)
 	d.nic(t, "b", "--listen", far, "--node", near)
 	d.well(t, a)
@@ -134,7 +134,7 @@ func TestANICWithAnotherFabricKeyIsFoundAndTheCommandGivesItTheKey(t *testing.T)
 	for _, key := range []string{"near.key", "far.key"} {
 		must(t, "fabric", "init", "--file", d.path(key))
 	}
-	near, far := freeport.Loopback(t), freeport.Loopback(t)
+	near, far := testenv.Loopback(t), testenv.Loopback(t)
 	a := d.nic(t, "a", "--listen", near, "--node", far, "--key-file", d.path("near.key"))
 	d.nic(t, "b", "--listen", far, "--node", near, "--key-file", d.path("far.key"))
 	f := d.mended(t, a, "key")
@@ -146,7 +146,7 @@ func TestANICWithAnotherFabricKeyIsFoundAndTheCommandGivesItTheKey(t *testing.T)
 // The state of one NIC was copied, as with the disk of a host.
 func TestTwoNICsWithOneIDAreFoundAndTheCommandGivesOneANewID(t *testing.T) {
 	d := newDoctored(t)
-	near, far := freeport.Loopback(t), freeport.Loopback(t)
+	near, far := testenv.Loopback(t), testenv.Loopback(t)
 	id := nicIDAt(t, d.path("a.sock"))
 	key, err := os.ReadFile(d.path("a.state/nic.key"))
 	if err == nil {
@@ -175,7 +175,7 @@ func TestADaemonThatDoesNotUnderstandTheDoctorIsOfAnotherBuild(t *testing.T) {
 
 func TestTheDoctorLooksWithoutADaemonAtItsConfiguration(t *testing.T) {
 	d := newDoctored(t)
-	at := freeport.Loopback(t)
+	at := testenv.Loopback(t)
 	file := d.path("nic.toml")
 	if err := os.WriteFile(file, []byte("listen = \""+at+"\"\nlink = \"udp\"\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -17,8 +17,8 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/weftnet/weft/internal/ctl"
-	"github.com/weftnet/weft/internal/freeport"
 	"github.com/weftnet/weft/internal/testbed"
+	"github.com/weftnet/weft/internal/testenv"
 )
 
 // asHolder makes the test binary a program that has a UDP port, until it is killed.
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestAProgramThatHasThePortIsFoundAndTheCommandEndsIt(t *testing.T) {
-	at := netip.MustParseAddrPort(freeport.Loopback(t))
+	at := netip.MustParseAddrPort(testenv.Loopback(t))
 	h, err := NewHost()
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +201,7 @@ func newLocal(t *testing.T) Host {
 }
 
 func TestANICThatIsDownIsToldFromAHostThatIsSilent(t *testing.T) {
-	free := netip.MustParseAddrPort(freeport.Loopback(t))
+	free := netip.MustParseAddrPort(testenv.Loopback(t))
 	p := &Patient{Host: noFilter{newLocal(t)}}
 	p.Setup.Listen = netip.MustParseAddrPort("127.0.0.1:7700")
 	silent := func(at string) *NIC {
