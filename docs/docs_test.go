@@ -123,12 +123,17 @@ func TestArchitectureNamesEveryPackageInOneLayer(t *testing.T) {
 	}
 }
 
+// A tutorial also names files that its reader writes.
 func TestFilesNamedInDocumentsExist(t *testing.T) {
 	named := regexp.MustCompile("[`>]((?:[a-z0-9_]+/)*[a-z0-9_]+\\.go)[`<]")
 	found := 0
 	for _, name := range files(t, ".md", ".svg") {
-		for _, m := range named.FindAllStringSubmatch(read(t, name), -1) {
+		page := read(t, name)
+		for _, m := range named.FindAllStringSubmatch(page, -1) {
 			found++
+			if strings.Contains(page, "Save this as `"+m[1]+"`:") {
+				continue
+			}
 			if _, err := os.Stat(filepath.Join(root, m[1])); err != nil {
 				t.Errorf("%s names %s, which is not there", name, m[1])
 			}

@@ -62,8 +62,8 @@ const (
 
 	// DeathWait is how long a daemon waits for the death of a process that has closed its
 	// connection because it ends. It takes some milliseconds to free the memory of a large
-	// process.
-	DeathWait = 100 * time.Millisecond
+	// process. On a busy host, the dying process also waits for a processor.
+	DeathWait = time.Second
 
 	// ReportWithin is how long a keeper may take to report on its ranks: it reads a few files of
 	// /proc for each.
