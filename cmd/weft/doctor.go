@@ -29,24 +29,24 @@ func newDoctorCommand() *cobra.Command {
 	o := &doctorOptions{}
 	c := &cobra.Command{
 		Use:   "doctor [flags]",
-		Short: "Find what ails the Weft of this host, and print the command that mends it",
-		Long: `Looks at the NIC of this host, its limits, its ports and its paths to other NICs. For each ill it
-prints what is wrong, what it costs, and the command that mends it. It runs no such command.
+		Short: "Find the ills of Weft on this host, and print the commands that mend them",
+		Long: `Checks the NIC of this host, its limits, its ports and its paths to other NICs. For each ill, it
+prints the fault, its cost, and the command that mends it. It does not run these commands.
 
 If no daemon runs, it looks for reasons why a daemon could not start or would be slow. --config
-then names the configuration of that daemon. Some ills show only to root.
+then names the configuration of that daemon. Only root can find some of the ills.
 
-The exit status is 0 if nothing was found, 1 if something was found or a check could not look,
-and 2 if the command line is wrong.`,
+The exit status is 0 if no ill was found, 1 if an ill was found or a check failed to run, and 2
+if the command line is wrong.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runDoctor(c, o) },
 	}
 	socketFlag(c, &o.socket)
 	f := c.Flags()
 	f.StringVar(&o.config, "config", "",
-		"read how the daemon is to run from TOML `FILE`, if none runs (default: a daemon without flags)")
-	f.StringVar(&o.peer, "peer", "", "look only at the paths to the NICs of `HOST`, an IP or a name")
-	f.BoolVar(&o.json, "json", false, "print one JSON object a line, and nothing if nothing was found")
+		"if no daemon runs, check for a future one with TOML `FILE` (default: one without flags)")
+	f.StringVar(&o.peer, "peer", "", "check only the paths to the NICs of `HOST`, an IP or a name, besides this host")
+	f.BoolVar(&o.json, "json", false, "print each finding as one JSON object on a line")
 	return c
 }
 
@@ -72,7 +72,7 @@ func runDoctor(c *cobra.Command, o *doctorOptions) error {
 	}
 	switch {
 	case len(errs) > 0:
-		return fmt.Errorf("checks that could not look: %w", errors.Join(errs...))
+		return fmt.Errorf("checks that failed to run: %w", errors.Join(errs...))
 	case len(found) > 0:
 		return &exitError{status: exitFailed}
 	case !o.json:
@@ -96,8 +96,8 @@ func lookUpPeer(ctx context.Context, host string) (netip.Addr, error) {
 	return all[0].Unmap(), nil
 }
 
-// admit asks the daemon of the host, and finds out how it runs. Without a daemon, it reads how one
-// is to run.
+// admit asks the daemon of the host for its state and its setup. Without a daemon, it reads the
+// setup from the configuration.
 func admit(ctx context.Context, p *doctor.Patient, o *doctorOptions, configured bool) error {
 	conn, err := ctl.Dial(ctx, o.socket)
 	switch {
@@ -113,7 +113,7 @@ func admit(ctx context.Context, p *doctor.Patient, o *doctorOptions, configured 
 	}
 	defer conn.Close()
 	if configured {
-		return usagef("--config %s: a daemon runs, which has its own configuration; expected --config without one",
+		return usagef("--config %s: a daemon runs with its own configuration; expected --config only if none runs",
 			o.config)
 	}
 	if p.NIC, err = doctor.Ask(ctx, conn); err != nil {

@@ -46,7 +46,7 @@ func newDoctored(t *testing.T) *doctored {
 
 func (d *doctored) path(name string) string { return filepath.Join(d.dir, name) }
 
-// nic starts a NIC. The NIC at its socket is stopped at the end, also if it is another one by then.
+// nic starts a NIC. At the end, it stops the NIC that then has the socket.
 func (d *doctored) nic(t *testing.T, name string, args ...string) (socket string) {
 	t.Helper()
 	socket = d.path(name + ".sock")
@@ -55,7 +55,7 @@ func (d *doctored) nic(t *testing.T, name string, args ...string) (socket string
 	return socket
 }
 
-// machineIlls are the ills of the machine that runs the tests. It may have them.
+// machineIlls are the ills that the machine of the tests may have.
 var machineIlls = []string{"buffers", "throttled", "userfault"}
 
 // findings reads the output of weft doctor --json, without the ills of the machine.
@@ -104,7 +104,7 @@ func (d *doctored) mended(t *testing.T, socket, ill string) doctor.Finding {
 	return f
 }
 
-// well waits until a NIC runs at a socket that knows another one, and nothing is found.
+// well waits until the NIC at a socket knows another one, and the doctor finds no ill.
 func (d *doctored) well(t *testing.T, socket string) {
 	t.Helper()
 	eventually(t, "nothing is found", func() bool {
@@ -164,7 +164,7 @@ func TestTwoNICsWithOneIDAreFoundAndTheCommandGivesOneANewID(t *testing.T) {
 	d.well(t, a)
 }
 
-// A daemon of another version refuses each question, and is found all the same.
+// A daemon of another version refuses each request. The doctor still finds it.
 func TestADaemonThatDoesNotUnderstandTheDoctorIsOfAnotherBuild(t *testing.T) {
 	socket := answering(t, &ctl.Reply{Error: &ctl.Error{Code: "version", Text: "got version 1, this daemon has 9"}})
 	found := examined(t, socket)

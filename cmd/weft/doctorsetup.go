@@ -10,8 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/doctor"
 )
 
-// setupOf returns how a daemon with these arguments runs in a working directory; empty: this one.
-// It checks only the form of the configuration.
+// setupOf returns the setup of a daemon with these arguments in a working directory; empty: this
+// one. It checks only the form of the configuration.
 func setupOf(args []string, dir string) (doctor.Setup, error) {
 	o := &nicOptions{}
 	c := newNICCommandOf(o)
@@ -51,7 +51,7 @@ func ofFurtherLink(s *doctor.Setup, name string) {
 	s.Link, s.Latency, s.Certificate = "", false, "" // its own are not read
 }
 
-// within returns a path that is relative to a directory; empty: the working directory.
+// within returns a path relative to a directory; empty: the working directory.
 func within(dir, path string) string {
 	if dir == "" || filepath.IsAbs(path) {
 		return path
@@ -59,7 +59,7 @@ func within(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// setupOfDaemon returns how the running daemon runs, by its command line and its control group.
+// setupOfDaemon returns the setup of the running daemon, from its command line and control group.
 func setupOfDaemon(h doctor.Host, pid int) (doctor.Setup, error) {
 	proc := "/proc/" + strconv.Itoa(pid)
 	text, err := h.Read(proc + "/cmdline")
@@ -102,9 +102,9 @@ func withoutGSO(env string) bool {
 // leaf of its own.
 var unit = regexp.MustCompile(`(/user@\d+\.service/.*)?/([^/\n]+\.service)(/weft-nic)?\n`)
 
-// unitOf returns the systemd unit whose main process the daemon is, or "". A daemon that was
-// started by another service, such as cron, is in the control group of that service, and is not
-// its main process.
+// unitOf returns the systemd unit whose main process is the daemon, or "". If another service, such
+// as cron, started the daemon, the daemon is in the control group of that service, but is not its
+// main process.
 func unitOf(h doctor.Host, group string, pid int) (name string, ofUser bool) {
 	for _, m := range unit.FindAllStringSubmatch(group, -1) {
 		ofUser = m[1] != ""

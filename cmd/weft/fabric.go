@@ -186,7 +186,7 @@ func newFabricRotateCommand() *cobra.Command {
 func rotation(old, new, fingerprint string) string {
 	return strings.NewReplacer("OLD", old, "NEW", new, "KEY", fingerprint).Replace(`NEW: new fabric key KEY
 
-Do each step on all hosts before the next one. Restart the daemon after each change of its configuration.
+Do each step on all hosts before the next one. Run 'weft nic reload' after each change of a configuration.
 1. Copy the new key to the host, and let its NIC answer to both keys:
      weft fabric show --file NEW | ssh HOST weft fabric join --file NEW
      key_files = ["OLD", "NEW"]

@@ -52,8 +52,8 @@ func heedHangUps(end func()) {
 	}()
 }
 
-// reloadsOnHangUp makes SIGHUP call reload, unless it means that the terminal of the command is
-// gone: then the command ends with it.
+// reloadsOnHangUp makes SIGHUP call reload. If the terminal of the command is gone, SIGHUP ends the
+// command instead.
 func reloadsOnHangUp(reload func()) {
 	began := atTerminal()
 	heed := func() bool {
@@ -66,8 +66,8 @@ func reloadsOnHangUp(reload func()) {
 	onHangUp.Store(&heed)
 }
 
-// atTerminal reports whether this process has a controlling terminal. The kernel takes a terminal
-// that hangs up away before it sends SIGHUP.
+// atTerminal reports whether this process has a controlling terminal. If a
+// terminal hangs up, the kernel removes it from the process before it sends SIGHUP.
 func atTerminal() bool {
 	terminal, err := os.Open("/dev/tty")
 	if err != nil {

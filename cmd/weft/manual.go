@@ -12,18 +12,18 @@ import (
 	"github.com/weftnet/weft/internal/version"
 )
 
-// The manual pages and the completion scripts of weft, for packages. They are made from the
-// commands when a package is built, so that they cannot differ from the help:
+// The manual pages and the completion scripts of weft, for packages. A build of a package makes
+// them from the commands, so they cannot differ from the help:
 //
 //	weft help --man DIR --completion DIR
 //
-// The pages have the texts of the help. So no library is needed that reads Markdown.
+// The pages have the texts of the help, so they need no library that reads Markdown.
 
 // manualColumns is the width of the options in a page: that of a terminal, less the indentation.
 const manualColumns = 72
 
 // packageFlags adds the hidden flags of `weft help` that write files. It returns the function that
-// writes them, and reports whether any was asked for.
+// writes them and reports whether any flag was given.
 func packageFlags(c *cobra.Command) (write func(root *cobra.Command) (asked bool, err error)) {
 	man := c.Flags().String("man", "", "write the manual pages of all commands to `DIR`")
 	completion := c.Flags().String("completion", "", "write the completion scripts of all shells to `DIR`")
@@ -44,8 +44,8 @@ func packageFlags(c *cobra.Command) (write func(root *cobra.Command) (asked bool
 	}
 }
 
-// writeCompletion writes the completion scripts of a command, under the names that the shells look
-// for, but weft.bash, which is to be installed as weft.
+// writeCompletion writes the completion scripts of a command under the names that the shells look
+// for, except for weft.bash: a package installs it as weft.
 func writeCompletion(root *cobra.Command, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -76,8 +76,8 @@ func writeManual(c *cobra.Command, dir string) error {
 // pageName returns the name of the page of a command, such as weft-nic-reload.
 func pageName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
-// manualPage returns the page of a command. It has no date, so that two builds of one commit are
-// the same.
+// manualPage returns the page of a command. It has no date, so two builds of one commit are
+// equal.
 func manualPage(c *cobra.Command) string {
 	var b strings.Builder
 	name := pageName(c)
@@ -134,7 +134,7 @@ func paragraphs(text string) string {
 // verbatim returns a text that troff does not fill.
 func verbatim(text string) string { return ".nf\n" + escaped(strings.Trim(text, "\n")) + "\n.fi\n" }
 
-// escaped returns a text without characters that troff understands. A line that begins with a point
+// escaped returns a text without characters that troff understands. A line that begins with a dot
 // or an apostrophe would be a request.
 func escaped(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)

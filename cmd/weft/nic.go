@@ -33,14 +33,14 @@ type nicOptions struct {
 
 func newNICCommand() *cobra.Command { return newNICCommandOf(&nicOptions{}) }
 
-// newNICCommandOf returns the command with the variables of its flags.
+// newNICCommandOf returns the command, whose flags set o.
 func newNICCommandOf(o *nicOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "nic [flags]",
 		Short: "Run the NIC of this host, to which processes attach",
-		Long: `Runs a NIC until SIGINT, SIGTERM or 'weft nic stop'. A second SIGINT or SIGTERM kills it. The end
-of the terminal in which it was started ends it too. Any other SIGHUP makes it read its
-configuration anew, as 'weft nic reload' does. Processes attach to the NIC over its socket.
+		Long: `Runs a NIC until SIGINT, SIGTERM, 'weft nic stop', or the end of the terminal that started it. A
+second SIGINT or SIGTERM kills it. Any other SIGHUP makes it reload its configuration, as 'weft
+nic reload' does. Processes attach to the NIC over its socket.
 
 Two hosts:
   host A (10.0.0.1):  weft fabric show | ssh 10.0.0.2 weft fabric join

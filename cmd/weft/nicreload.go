@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 )
 
-// reloadWithin is how long a NIC may take to read its configuration: it may have to look up the
+// reloadWithin bounds the time in which a NIC reads its configuration. It may have to look up the
 // names of many hosts.
 const reloadWithin = time.Minute
 
@@ -20,19 +20,19 @@ func newNICReloadCommand() *cobra.Command {
 	var check bool
 	c := &cobra.Command{
 		Use:   "reload",
-		Short: "Make the NIC of this host read its configuration anew, as SIGHUP does",
-		Long: `Makes the daemon read its configuration file anew, with the flags of its command line. These keys
+		Short: "Make the NIC of this host reload its configuration, as SIGHUP does",
+		Long: `Makes the daemon read its configuration file again, with the flags of its command line. These keys
 take effect at once:
   [[node]] and registry       revocations
   key_files and their keys    allow_uids, allow_gids and program_uids
   certificate                 slots
   [grants]                    log
-The command prints what has changed, and which changes need a restart of the daemon. If the
-configuration is wrong, the NIC goes on as before, and the command prints the mistakes.
+The command prints the changes, and which of them need a restart of the daemon. If the
+configuration is wrong, the NIC keeps its configuration, and the command prints the mistakes.
 
-Processes that are attached stay, also those of users who may no longer attach. Sessions with
-other NICs stay, also those that began with an earlier fabric key. The list of nodes becomes
-that of the configuration: nodes that only 'weft nodes add' has named are removed.
+Attached processes stay, even if their users may no longer attach. Sessions with other NICs
+stay, even if they began with an earlier fabric key. The configuration replaces the list of
+nodes, and so removes nodes that only 'weft nodes add' has named.
 
 Only the daemon's own user and root may reload it.`,
 		Args: cobra.NoArgs,
@@ -87,8 +87,8 @@ func newNodeChangeCommand(
 		Short: short,
 		Long: long + `
 
-The configuration of the daemon stays as it is. A reload, or a restart, makes the list that of
-the configuration again. Only the daemon's own user and root may change the list.`,
+The configuration of the daemon does not change. A reload or a restart restores its list.
+Only the daemon's own user and root may change the list.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, nodes []string) error {
 			ctx, cancel := context.WithTimeout(c.Context(), reloadWithin)
@@ -112,15 +112,15 @@ the configuration again. Only the daemon's own user and root may change the list
 
 func newNodesAddCommand() *cobra.Command {
 	return newNodeChangeCommand("add", "Add other NICs to the list of the NIC of this host",
-		`Adds NICs to the list of nodes of the running NIC, which calls them from then on, as if each was
-given by 'weft nic --node'. HOST is an IP or a name, which the daemon resolves once.`,
+		`Adds NICs to the list of nodes of the running NIC. The NIC then calls them, as if 'weft nic
+--node' had named each. HOST is an IP or a name, which the daemon resolves once.`,
 		(*ctl.Conn).AddNode)
 }
 
 func newNodesRemoveCommand() *cobra.Command {
 	return newNodeChangeCommand("remove", "Remove NICs from the list of the NIC of this host",
-		`Removes NICs from the list of nodes of the running NIC, which does not call them any more. A
-session with a NIC that lives stays until one of the two ends it. A NIC that still calls this
-one is admitted, unless this one is static.`,
+		`Removes NICs from the list of nodes of the running NIC. The NIC no longer calls them. An open
+session stays until one of the two NICs ends it. If a removed NIC calls this one, this one
+admits it, unless this one is static.`,
 		(*ctl.Conn).RemoveNode)
 }

@@ -88,7 +88,7 @@ func TestWeftNodesAddAndRemoveChangeTheListOfTheRunningNIC(t *testing.T) {
 	}
 }
 
-// The messages are those of a service of Type=notify: also one at an abstract socket.
+// The daemon sends the messages of a service of Type=notify, also to an abstract socket.
 func TestASupervisorHearsOfTheWholeLifeOfANIC(t *testing.T) {
 	name := fmt.Sprintf("@weft-nic-test-%d", os.Getpid())
 	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
@@ -99,7 +99,7 @@ func TestASupervisorHearsOfTheWholeLifeOfANIC(t *testing.T) {
 	if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
-	// hears waits for a message. Others come before it only if they are of the watchdog.
+	// hears waits for a message. Only messages of the watchdog may come before it.
 	hears := func(want string) {
 		t.Helper()
 		for b := make([]byte, 256); ; {

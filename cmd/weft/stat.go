@@ -109,19 +109,19 @@ func newStatCommand() *cobra.Command {
 shares, and so does not disturb the NIC. With --nic, each reading takes a message to another
 NIC. Counters whose names end in _now are levels. All others only grow.
 
---explain says what the counters count, and which metric of weft nic --metrics each of them is.
-It needs no NIC. A COUNTER is the name of a counter or of a metric, or the beginning of several
-names, such as drop_.
+--explain explains each counter, and names its metric of weft nic --metrics. It needs no NIC.
+A COUNTER is the name of a counter or of a metric, or the beginning of several names, such as
+drop_.
 
 The last lines show the traffic of each weft proxy that this user runs. --proxies shows the
 proxies and their connections instead of a NIC.
 
 --peers shows a line for each peer instead of the counters. P50 and P99 are quantiles of the
-measured round trips, TIMEOUT, FAST, TAIL and PATH are retransmissions by cause. With --watch,
+measured round trips. TIMEOUT, FAST, TAIL and PATH are retransmissions by cause. With --watch,
 the numbers after the first table are the changes since the table before it.
 
---loop shows the polls of the NIC that found work: how long they took, and how late the polls
-were that the NIC had asked for. Both have the longest one, and the time of day at which it was.`,
+--loop shows the durations of the polls that found work, and the delays of the polls that the NIC
+had scheduled. For both, it shows the longest one and its time of day.`,
 		Args: func(c *cobra.Command, args []string) error {
 			if o.explain {
 				return nil
@@ -149,8 +149,8 @@ were that the NIC had asked for. Both have the longest one, and the time of day 
 	f.BoolVar(&o.peers, "peers", false,
 		"show the counters of each peer of the NIC of this host: round trips, losses by cause, traffic")
 	f.BoolVar(&o.loop, "loop", false,
-		"show how long the polls of the NIC of this host took, and how late they were")
-	f.BoolVar(&o.explain, "explain", false, "say what each COUNTER counts (default: all), and exit")
+		"show the durations and the delays of the polls of the NIC of this host")
+	f.BoolVar(&o.explain, "explain", false, "explain each COUNTER (default: all), and exit")
 	for _, other := range []string{"socket", "nic", "watch"} {
 		atMostOne(c, "proxy", "proxies", "explain", other)
 	}

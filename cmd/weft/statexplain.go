@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// explainCounters prints what counters count: those that are asked for, or all of them.
+// explainCounters explains the counters with the given names, or all.
 func explainCounters(out io.Writer, asked []string, asJSON bool) error {
 	all := vni.Descriptions()
 	if len(asked) > 0 {
@@ -50,7 +50,7 @@ func kindOf(d vni.Description) string {
 	return "counter"
 }
 
-// countersCalled returns the counters that one of the names calls, in the order of the list. A name
+// countersCalled returns the counters that match one of the names, in the order of the list. A name
 // is that of a counter or of its metric. If it is neither, it is the beginning of one.
 func countersCalled(names []string, all []vni.Description) ([]vni.Description, error) {
 	wanted := make(map[string]bool)

@@ -14,7 +14,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// moreOf returns what reads, out of the memory that a NIC shares, what --peers or --loop shows.
+// moreOf returns the function that reads the values of --peers or --loop from the memory that a NIC
+// shares.
 func moreOf(mem []byte, o *statOptions) (func(*reading) error, error) {
 	switch {
 	case !o.peers && !o.loop:
@@ -40,7 +41,7 @@ func moreOf(mem []byte, o *statOptions) (func(*reading) error, error) {
 }
 
 // printLoop prints the heading, and a line each for polls and lags. With an earlier reading, it
-// prints those since then; the longest is that since the start of the NIC.
+// prints the counts since then. The longest one is always that since the start of the NIC.
 func printLoop(out io.Writer, heading *bytes.Buffer, last, now *reading) error {
 	l := *now.loop
 	if last != nil {

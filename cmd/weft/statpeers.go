@@ -15,7 +15,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// readPeers returns the rows of a table. It leaves out a row that the NIC changes all the time.
+// readPeers returns the rows of a table. It leaves out a row that the NIC changes during each try.
 func readPeers(t vni.PeerTable) (all []vni.Peer) {
 	for i := range t.Len() {
 		var p vni.Peer
@@ -168,7 +168,7 @@ type peerJSON struct {
 	NIC         registry.NICID `json:"nic,omitempty"`
 	Address     string         `json:"address"`
 	Incarnation uint64         `json:"incarnation,string"`
-	// Of events that have happened, the time since then.
+	// The time since each event; nil if it has not happened.
 	OpenedAgo    *int64            `json:"opened_ago_ns,omitempty"`
 	HeardAgo     *int64            `json:"heard_ago_ns,omitempty"`
 	HandshakeAgo *int64            `json:"handshake_ago_ns,omitempty"`

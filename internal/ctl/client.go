@@ -135,7 +135,7 @@ func (c *Conn) Another(ctx context.Context) (*Conn, error) {
 	return other, err
 }
 
-// DaemonPID returns the process of the daemon, by the kernel.
+// DaemonPID returns the process id of the daemon, as the kernel reports it.
 func (c *Conn) DaemonPID() int { return c.daemon.PID }
 
 // Close ends the connection. If a process attached on it, the daemon ends the process.

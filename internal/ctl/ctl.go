@@ -161,7 +161,7 @@ const (
 	OpLinks    = "links"    // the links of the daemon, each with its own NIC
 	OpJob      = "job"      // jobs and machines: reserve, list, kill, …
 	OpShutdown = "shutdown" // end the daemon like a signal
-	OpReload   = "reload"   // read the configuration anew, and apply the changes
+	OpReload   = "reload"   // read the configuration again, and apply the changes
 	OpNode     = "node"     // add a node to the list, or remove one
 )
 
@@ -333,7 +333,7 @@ type Info struct {
 	Started    int64  `json:"started"` // Unix time in nanoseconds
 	Goroutines int    `json:"goroutines"`
 	Clock      int64  `json:"clock"` // the NIC's clock, in nanoseconds: instants among its counters are on it
-	// Reasons explain how the link was chosen at the start, and why it did not do more.
+	// Reasons explain the choice of the link at the start, and the features that it lacks.
 	Reasons []string `json:"reasons,omitempty"`
 }
 
@@ -379,8 +379,8 @@ type Check struct {
 	Address string         `json:"address"`
 	OK      bool           `json:"ok"`
 	Text    string         `json:"text,omitempty"` // why it failed
-	// Cause is one of the causes below, for programs; empty: frames do not return, and this NIC
-	// refuses none.
+	// Cause is one of the causes below, for programs. It is empty if the check succeeded, or if
+	// frames do not return and this NIC refuses none.
 	Cause string `json:"cause,omitempty"`
 }
 

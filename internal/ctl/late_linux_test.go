@@ -88,8 +88,8 @@ func (b begun) Err() error {
 	return b.Context.Err()
 }
 
-// A call may end while it reads the reply that the call before owes. That reply is still owed, and
-// is not taken for the answer to a third call.
+// A call may end while it reads the reply to the call before. The connection still owes that reply,
+// and a third call does not take it for its answer.
 func TestAReplyIsOwedUntilItHasCome(t *testing.T) {
 	answers := make(chan *Reply, 2)
 	asked := make(chan string, 3)
@@ -140,7 +140,7 @@ func TestAConnectionWithAReplyThatIsNoneIsBroken(t *testing.T) {
 	}
 }
 
-// A request that was not sent owes no reply. The next call does not wait for one.
+// An unsent request has no reply. The next call does not wait for one.
 func TestARequestThatWasNotSentOwesNoReply(t *testing.T) {
 	c := dial(t, serve(t, func(c *Client, _ *Request) error { return c.Reply(&Reply{}) }))
 	if err := c.c.SetDeadline(time.Unix(1, 0)); err != nil {

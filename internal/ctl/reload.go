@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// Reload asks a daemon to read its configuration anew, as SIGHUP does. Only the daemon's own user
-// and root may ask.
+// Reload asks a daemon to reload its configuration, as SIGHUP does. Only the daemon's own user and
+// root may ask.
 type Reload struct {
-	// Check asks only what would change.
+	// Check only reports the changes, and applies none.
 	Check bool `json:"check,omitempty"`
 }
 
@@ -17,17 +17,17 @@ type Reload struct {
 type Reloaded struct {
 	Applied []Change `json:"applied,omitempty"` // in effect now
 	Restart []Change `json:"restart,omitempty"` // in effect after a restart of the daemon
-	// Left counts the changes that neither list has, because there are too many for one reply.
+	// Left counts the changes that exceed the size of one reply, and so are in neither list.
 	Left int `json:"left,omitempty"`
 }
 
-// Change is a key of the configuration with another value than before. Values are texts for
-// people. Of a secret they have the fingerprint.
+// Change is a changed key of the configuration. Values are texts for people; the text of a secret
+// is its fingerprint.
 type Change struct {
 	Link string `json:"link,omitempty"` // empty: all links, or the only one
 	Key  string `json:"key"`
 	Was  string `json:"was"` // empty: not set
-	Is   string `json:"is"`  // likewise
+	Is   string `json:"is"`  // empty: not set
 }
 
 // String returns the change in the form of the log and the tools.
@@ -72,9 +72,9 @@ func (n *NodeChange) check() error {
 	return nil
 }
 
-// Reload makes the daemon read its configuration anew, and apply the changes that need no restart.
-// With check it only tells them. If the configuration is wrong, the daemon goes on as before, and
-// the error tells the mistakes.
+// Reload makes the daemon reload its configuration, and apply the changes that need no restart.
+// With check it only reports them. If the configuration is wrong, the daemon changes nothing, and
+// the error lists the mistakes.
 func (c *Conn) Reload(ctx context.Context, check bool) (*Reloaded, error) {
 	r, _, err := c.call(ctx, &Request{Op: OpReload, Reload: &Reload{Check: check}}, 0)
 	if err != nil {

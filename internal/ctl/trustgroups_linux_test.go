@@ -35,7 +35,7 @@ func dialAs(t *testing.T, path string, groups []uint32) {
 	}
 }
 
-// A daemon admits clients by each of their groups (allow_gids), however many they have.
+// A daemon admits clients by each of their groups (allow_gids), regardless of their number.
 func TestADaemonKnowsAllGroupsOfAClient(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can choose its groups")
@@ -79,7 +79,7 @@ func TestADirectoryOfAStrangerIsRefused(t *testing.T) {
 	}
 }
 
-// A path may be relative. Each directory above it counts all the same.
+// A path may be relative. The check still covers each directory above it.
 func TestARelativePathBelongsToThoseWhoWriteItsDirectories(t *testing.T) {
 	dir := t.TempDir()
 	if err := errors.Join(os.Mkdir(filepath.Join(dir, "below"), 0o700), os.Chmod(dir, 0o777)); err != nil {

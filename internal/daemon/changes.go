@@ -13,17 +13,17 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 )
 
-// The differences of two configurations, key by key, as a reload reports them.
+// The differences of two configurations, by key, as a reload reports them.
 
 // reloadable holds the keys that a reload applies while the NIC runs. Every other key needs a
-// restart. The nodes, the fabric keys, the certificate and the revocation lists are compared by
-// their contents, in reload_linux.go.
+// restart. reload_linux.go compares the contents of the nodes, the fabric keys, the certificate
+// and the revocation lists.
 var reloadable = map[string]bool{
 	"log": true, "allow_uids": true, "allow_gids": true, "program_uids": true, "slots": true, "grants": true,
 	"key_files": true, "certificate": true, "revocations": true, "registry": true,
 }
 
-// The names of changes that are not of a key, but of what files hold.
+// The names of changes in the contents of files, which have no key.
 const (
 	changedNode        = "node"
 	changedPosition    = "position of this NIC"
@@ -37,9 +37,9 @@ var ofLink = map[string]bool{
 	"registry": true, "gossip": true, changedNode: true, changedPosition: true, changedCertificate: true,
 }
 
-// different returns the keys of the configuration file that differ between now and next, which are
-// settings of one link, in alphabetical order. It leaves out the tables of nodes and of named
-// links: settings hold what the link takes from them.
+// different returns the keys of the configuration file that differ between now and next, in
+// alphabetical order. now and next are settings of the same link. It leaves out the tables of nodes
+// and of named links: the settings hold the link's part of them.
 func different(now, next *settings) (applied, restart []ctl.Change) {
 	was, is := now.config.values(), next.config.values()
 	if !slices.Equal(now.torusText(), next.torusText()) { // the registry may give it
@@ -94,7 +94,7 @@ func collect(all map[string]string, prefix string, table reflect.Value) {
 		case table.Field(i).Kind() == reflect.Pointer && v.Kind() != reflect.Struct:
 			all[key] = fmt.Sprint(v.Interface()) // zero is a value here
 		case v.Kind() == reflect.Struct:
-			all[key] = "set" // an empty table may count, as that of gossip
+			all[key] = "set" // an empty table may have an effect, as that of gossip
 			collect(all, key+".", v)
 		case v.Kind() == reflect.Map:
 			for m := v.MapRange(); m.Next(); {
@@ -141,7 +141,7 @@ func changedNodes(now, next []registry.Node) (all []ctl.Change) {
 	return all
 }
 
-// nodeText returns all that a list says about a node.
+// nodeText returns all properties of a node in a list.
 func nodeText(n registry.Node) string {
 	text := n.String()
 	if n.Name != "" {
@@ -168,8 +168,8 @@ func shortened(s string) string {
 	return strings.ToValidUTF8(s[:mostValue], "") + "…"
 }
 
-// report returns the result of a reload, as much of it as one reply has room for. Changes that need
-// a restart come first, since their readers have something to do.
+// report returns the result of a reload, up to the size of one reply. If there is not enough room,
+// it keeps the changes that need a restart, because the user must act on them.
 func report(applied, restart []ctl.Change) *ctl.Reloaded {
 	all := slices.Concat(restart, applied)
 	page, _ := ctl.Page(all, 0)
@@ -177,7 +177,7 @@ func report(applied, restart []ctl.Change) *ctl.Reloaded {
 	return &ctl.Reloaded{Restart: page[:n], Applied: page[n:], Left: len(all) - len(page)}
 }
 
-// onLink returns the changes with the name of a link, where they are only of this link.
+// onLink adds the name of a link to the changes that concern only this link.
 func onLink(changes []ctl.Change, link string) []ctl.Change {
 	for i := range changes {
 		if table, _, _ := strings.Cut(changes[i].Key, "."); ofLink[table] {

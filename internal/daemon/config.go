@@ -104,11 +104,11 @@ type Config struct {
 	// the daemon. Empty: none.
 	Expect string `toml:"-"`
 
-	// Reread returns the configuration anew, for a reload. nil: it cannot be read anew.
+	// Reread reads the configuration again, for a reload; nil: it cannot be read again.
 	Reread func() (Config, error) `toml:"-" json:"-"`
 
-	// Supervisor, such as systemd, is told that the daemon is ready, reloads, lives and ends. nil:
-	// none.
+	// Supervisor, such as systemd, gets the messages that the daemon is ready, reloads, makes
+	// progress and ends; nil: none.
 	Supervisor *sdnotify.Supervisor `toml:"-" json:"-"`
 
 	called    string   // the name of Link, if it was one of Named

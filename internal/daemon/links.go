@@ -91,7 +91,7 @@ func (c Config) furtherLink(name string, first *settings) Config {
 	if c.Capture == "" {
 		c.CaptureLimit, c.CaptureSnap, c.CaptureSecrets = 0, 0, false
 	}
-	c.Metrics, c.MetricsTokenFile = "", "" // the first link's show all links
+	c.Metrics, c.MetricsTokenFile = "", "" // the first link serves those of all links
 	c.called, c.besides, c.ownNodes = name, true, true
 	c.fabricDir, c.StateDir = first.stateDir, filepath.Join(first.stateDir, "links", name)
 	c.Revocations = first.trusted.revocations // one file for all links

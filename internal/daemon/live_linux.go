@@ -6,8 +6,8 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// live holds the settings of a link that a reload changes. Its readers load it once for each
-// question, so that they see one configuration.
+// live holds the settings of a link that a reload changes. A reader loads it once for each request,
+// so it sees one configuration.
 type live struct {
 	allowUIDs, allowGIDs, programUIDs []int
 

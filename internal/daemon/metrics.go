@@ -5,7 +5,7 @@ import (
 	"github.com/weftnet/weft/internal/metrics"
 )
 
-// metrics returns where and to whom the metrics are served. It reads the file with the token.
+// metrics returns the address and the token of the metrics. It reads the file with the token.
 func (c Config) metrics(stateDir string, wrong func(key, format string, args ...any)) (m metrics.Config) {
 	var err error
 	if m.Address, err = metrics.ParseAddress(c.Metrics, stateDir); err != nil {

@@ -29,9 +29,8 @@ func (h *door) openMetrics() error {
 	return nil
 }
 
-// serveMetrics waits until ctx is done, and answers visitors of the metrics meanwhile. No answer is
-// being made any more when it returns: answers read memory that the daemon then unmaps. The loops
-// must be running.
+// serveMetrics answers visitors of the metrics until ctx is done. When it returns, all answers have
+// ended: answers read memory that the daemon then unmaps. The loops must be running.
 func (h *door) serveMetrics(ctx context.Context) error {
 	if h.metrics == nil {
 		<-ctx.Done()
@@ -61,7 +60,7 @@ func (h *door) closeMetrics() error {
 	return m.Close()
 }
 
-// accepts returns why processes cannot attach, or nil.
+// accepts returns the reason why processes cannot attach, or nil.
 func (h *door) accepts() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -83,8 +82,8 @@ func (d *Daemon) measured() metrics.NIC {
 	}
 }
 
-// lastPeers returns the other NICs as watchPeers last saw them. It looks whenever a session begins
-// or ends, and when a path changes. So the metrics need not ask the engine.
+// lastPeers returns the other NICs as watchPeers last saw them. watchPeers looks whenever a session
+// begins or ends, and when a path changes, so the metrics need not ask the engine.
 func (d *Daemon) lastPeers() []metrics.Peer {
 	seen := d.seen.Load()
 	if seen == nil {
@@ -108,8 +107,8 @@ func peerOf(n *nic.NodeInfo) metrics.Peer {
 	return p
 }
 
-// linkUp returns why no frame can leave from an address: its interface is down or gone. For the
-// unspecified address, an interface other than loopback must be up, if the host has any.
+// linkUp returns the reason why no frame can leave from an address: its interface is down or gone.
+// For the unspecified address, an interface other than loopback must be up, if the host has any.
 func linkUp(at netip.Addr, interfaces func() ([]net.Interface, error)) error {
 	all, err := interfaces()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/weftnet/weft/internal/registry/file"
 )
 
-// answerNode serves a tool that adds a node to the list, or removes one. The configuration file
-// stays as it is, so the next reload and the next start undo the change.
+// answerNode serves a tool that adds a node to the list, or removes one. It does not change the
+// configuration file, so the next reload or start undoes the change.
 func (d *Daemon) answerNode(c *ctl.Client, change *ctl.NodeChange) error {
 	if !d.owner(c) {
 		return fmt.Errorf("%w: user %d may not change the nodes of this daemon; expected the daemon's user or root",

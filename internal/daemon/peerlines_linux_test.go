@@ -166,7 +166,7 @@ func TestTheLogTellsOfSoManyAddressesOfOutsiders(t *testing.T) {
 	}
 }
 
-// Programs act on the cause, so it must not depend on words.
+// Programs act on the cause, so it must not depend on the text.
 func TestACheckHasTheCauseOfARefusal(t *testing.T) {
 	for why, want := range map[error]string{
 		nil: "", rel.ErrFabric: ctl.CauseFabricKey, rel.ErrPlain: ctl.CausePlain, rel.ErrSealed: ctl.CausePlain,

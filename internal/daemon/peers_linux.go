@@ -291,9 +291,8 @@ func refusedSince(all []nic.Refusal, then clock.Time) []nic.Refusal {
 	return slices.DeleteFunc(all, func(r nic.Refusal) bool { return r.Last < then })
 }
 
-// whyRefused returns the reason for which a NIC is refused, or nil if it is not. A NIC that
-// returned from elsewhere may be refused at another address than the one at which it is called at
-// the moment.
+// whyRefused returns the reason why this NIC refuses another one, or nil. The refusal of a NIC that
+// has moved may name another address than the one that this NIC calls now.
 func whyRefused(all []nic.Refusal, id uint64, addr link.Addr) error {
 	for _, r := range all {
 		if r.Addr == addr || r.NIC == id && errors.Is(r.Why, rel.ErrOutdated) {

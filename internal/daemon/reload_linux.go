@@ -18,16 +18,16 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// A reload reads the configuration anew and applies what can change while the NIC runs:
+// A reload reads the configuration again and applies the changes that need no restart:
 //
 //	SIGHUP, weft nic reload ──► Config.Reread ──► check all ──► compare ──► apply, link by link
 //	                                 │                │
-//	                                 └── mistakes ────┴──► the NIC goes on as before
+//	                                 └── mistakes ────┴──► nothing changes
 //
-// Nothing is applied before everything has been checked.
+// It checks everything before it applies the first change.
 
-// Reload makes the daemon read its configuration anew, soon. It does not wait. The log has the
-// result. Before Run the reload waits for it.
+// Reload asks the daemon to reload its configuration, and does not wait. The log has the result. A
+// reload before Run waits for Run.
 func (d *Daemon) Reload() {
 	select {
 	case d.door.hangUps <- struct{}{}:
@@ -91,7 +91,7 @@ func (h *door) reload(check bool) (r *ctl.Reloaded, err error) {
 func (h *door) plan() (steps []*step, applied, restart []ctl.Change, err error) {
 	read := h.links[0].settings.config.Reread
 	if read == nil {
-		return nil, nil, nil, errors.New("this daemon was started without a configuration that it could read anew")
+		return nil, nil, nil, errors.New("this daemon was started without a configuration that it could read again")
 	}
 	c, err := read()
 	if err != nil {
@@ -143,7 +143,7 @@ type step struct {
 	applied, restart []ctl.Change
 }
 
-// compare finds what changes. It returns an error if the change would fail, and changes nothing.
+// compare finds the changes and applies none. It returns an error if a change would fail.
 func (s *step) compare() error {
 	s.applied, s.restart = different(s.now, s.next)
 	s.applied = append(s.applied, changedNodes(s.d.listed.Nodes(), s.next.nodes.Nodes())...)
@@ -194,7 +194,7 @@ func (s *step) compareKeys() (err error) {
 	return nil
 }
 
-// fingerprints returns the names of keys, which tell nothing of them.
+// fingerprints returns the fingerprints of keys, which reveal nothing of the keys.
 func fingerprints(keys []trust.FabricKey) string {
 	var l []string
 	for _, k := range keys {
@@ -203,8 +203,8 @@ func fingerprints(keys []trust.FabricKey) string {
 	return strings.Join(l, ", ")
 }
 
-// compareCertificate looks whether this NIC has another certificate. With another id or other
-// authorities it takes effect only after a restart.
+// compareCertificate finds a changed certificate of this NIC. If the id or the authorities change,
+// too, the certificate takes effect only after a restart.
 func (s *step) compareCertificate() error {
 	if slices.Equal(s.now.trusted.certificate, s.next.trusted.certificate) {
 		return nil
@@ -267,8 +267,8 @@ func (s *step) compareLists() error {
 	return nil
 }
 
-// apply makes the changes of a link. Everything was checked before, so an error is unexpected; the
-// remaining changes are made nevertheless.
+// apply makes the changes of a link. compare has checked them, so an error is unexpected. After an
+// error, apply still makes the remaining changes.
 func (s *step) apply() error {
 	d, certificate := s.d, s.now.trusted.certificate
 	if s.sameAuthorities() && s.now.id == s.next.id {
@@ -292,8 +292,8 @@ func (s *step) apply() error {
 	return errors.Join(errs...)
 }
 
-// merge makes the applied settings the current ones, and returns these. All others stay as they
-// were at the start, so that the next reload reports them again.
+// merge copies the applied settings to the current ones, and returns these. All other settings stay
+// as they were at the start, so the next reload reports them again.
 func (s *step) merge(certificate []byte) *settings {
 	to, from := &s.now.config, &s.next.config
 	to.Log, to.Slots, to.Grants = from.Log, from.Slots, from.Grants
@@ -307,11 +307,11 @@ func (s *step) merge(certificate []byte) *settings {
 	return s.now
 }
 
-// letIn applies the users of the configuration to the socket, which had the mode before, and to its
-// connections. Processes that have attached stay.
+// letIn applies the users of the configuration to the socket and to its connections. The socket had
+// the mode before until now. Attached processes stay.
 func (h *door) letIn(before os.FileMode) (err error) {
 	first := h.links[0]
-	if mode := first.live.Load().mode; mode != before { // or the administrator's mode stays
+	if mode := first.live.Load().mode; mode != before { // else the mode of the administrator stays
 		err = h.listener.Allow(mode)
 	}
 	h.mu.Lock()

@@ -38,7 +38,7 @@ func rereading(t *testing.T, c daemon.Config) (*written, *logWriter) {
 	return w, run(t, c)
 }
 
-// reload changes the configuration and returns what a reload of it tells.
+// reload changes the configuration and returns the report of a reload.
 func (w *written) reload(t *testing.T, change func(c *daemon.Config)) (applied, restart string, err error) {
 	t.Helper()
 	w.mu.Lock()
@@ -254,7 +254,7 @@ func TestAReloadTakesTheRevocationListOfItsFile(t *testing.T) {
 	says(t, log, "a newer revocation list", "number=4")
 }
 
-// The id of a NIC that is bound to another key in the new configuration is not its own any more.
+// If the new configuration binds the id of a NIC to another key, the NIC loses the id.
 func TestAReloadEndsTheSessionOfANICWhoseIDIsBoundToAnotherKeyNow(t *testing.T) {
 	c := configs(t, 2)
 	bind(t, c, 1, "0:0:0:0:0:0:0:7")

@@ -7,15 +7,15 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
-// A supervisor, such as systemd, restarts a daemon that lives but does not work. So its watchdog
-// hears of the daemon only after each loop has made a turn: a timer would go on beside a loop that
-// hangs.
+// A supervisor, such as systemd, restarts a daemon that runs but does not work. So the daemon
+// notifies the watchdog only after each loop has made a turn. A timer would notify it even if a
+// loop hangs.
 
-// beatsPerWatchdog is how often the watchdog is told within its time, so that one late turn of a
-// busy machine does not count.
+// beatsPerWatchdog is the number of notifications in each period of the watchdog, so one late turn
+// on a busy machine does no harm.
 const beatsPerWatchdog = 3
 
-// watch tells the supervisor's watchdog of the progress of the loops until ctx is done.
+// watch notifies the supervisor's watchdog of the progress of the loops until ctx is done.
 func (h *door) watch(ctx context.Context) {
 	every := h.supervisor.Watchdog() / beatsPerWatchdog
 	if every <= 0 {
@@ -26,7 +26,7 @@ func (h *door) watch(ctx context.Context) {
 	h.beat(ctx, tick.C)
 }
 
-// beat waits for a turn of each loop at each tick, and then tells the supervisor.
+// beat waits for a turn of each loop at each tick, and then notifies the supervisor.
 func (h *door) beat(ctx context.Context, ticks <-chan time.Time) {
 	for {
 		select {
@@ -41,7 +41,7 @@ func (h *door) beat(ctx context.Context, ticks <-chan time.Time) {
 	}
 }
 
-// told logs that the supervisor could not be told.
+// told logs the error of a message to the supervisor, if any.
 func (h *door) told(err error) {
 	if err != nil {
 		h.links[0].log.Warn("the supervisor does not hear of this daemon", "error", err)

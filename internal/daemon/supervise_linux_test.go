@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/sdnotify"
 )
 
-// supervised returns a supervisor, and the channel of the messages that it gets.
+// supervised returns a supervisor, and the channel of its messages.
 func supervised(t *testing.T) (*sdnotify.Supervisor, <-chan string) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "notify")

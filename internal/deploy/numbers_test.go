@@ -53,7 +53,7 @@ func TestALoadIntoOneNICLeavesTheNumberToTheNIC(t *testing.T) {
 	}
 }
 
-// Without Replace, a load gets one number on all NICs, also if some NICs have a program of the
+// Without Replace, a load gets one number on all NICs, even if some NICs have a program of the
 // name.
 func TestAProgramBesideAnotherOfItsNameHasOneNumberOnAllNICs(t *testing.T) {
 	f := newFabric(t, 2)
@@ -84,7 +84,7 @@ func TestAReplacementThatIsBeingReplacedIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
-// The client leaves it to the NICs to refuse bytes that are not a module.
+// The NICs, and not the client, refuse bytes that are not a module.
 func TestBytesThatAreNoModuleReplaceNothing(t *testing.T) {
 	f := newFabric(t, 2)
 	f.put(1, "pong", 1)
@@ -111,8 +111,8 @@ func TestTheRefusalOfAPartOfAModuleSaysSo(t *testing.T) {
 	}
 }
 
-// A resident program that the NIC refuses is refused wherever it is to reside, and the driver is
-// not asked.
+// If the NIC refuses a resident program, the load fails for each place, without a request to the
+// driver.
 func TestARefusedResidentProgramIsNotPlaced(t *testing.T) {
 	for _, where := range []string{ctl.ResidentVM, ctl.ResidentAuto, ctl.ResidentXDP} {
 		f := newFabric(t, 1)

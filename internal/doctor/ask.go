@@ -8,8 +8,8 @@ import (
 )
 
 // Ask asks the daemon of the host. It takes at most about 3 seconds, and less if all NICs answer.
-// A daemon that does not understand the question is of another build: its NIC has no more than a
-// process.
+// A daemon that does not understand the request is of another build. Its NIC then holds only the
+// process of the daemon.
 func Ask(ctx context.Context, conn *ctl.Conn) (*NIC, error) {
 	info, _, unmap, err := conn.Stat(ctx)
 	if errors.Is(err, ctl.ErrVersion) || errors.Is(err, ctl.ErrBadRequest) {

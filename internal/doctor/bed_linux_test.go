@@ -18,8 +18,8 @@ type bedHost struct {
 	root string
 }
 
-// tools are the programs of a bedHost. Each does to the files below $ROOT what the program of this
-// name does to a host.
+// tools are the programs of a bedHost. Each changes the files below $ROOT as the program of this
+// name changes a host.
 var tools = map[string]string{
 	"sudo": `exec "$@"`,
 	"sysctl": `test "$1" = -w && shift

@@ -7,8 +7,8 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// lookBuffers finds limits of the kernel below the buffers that a UDP link asks for. A process with
-// CAP_NET_ADMIN passes over these limits.
+// lookBuffers finds limits of the kernel below the buffers that a UDP link asks for. CAP_NET_ADMIN
+// bypasses these limits.
 func lookBuffers(p *Patient) ([]Finding, error) {
 	if forced, err := p.capable(capNetAdmin); err != nil || forced {
 		return nil, err

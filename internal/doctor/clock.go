@@ -8,15 +8,15 @@ import (
 	"github.com/weftnet/weft/internal/fabric"
 )
 
-// clockTolerance is how far the clocks of two hosts may differ without harm: certificates count in
+// clockTolerance is the harmless difference of the clocks of two hosts: certificates count in
 // seconds.
 const clockTolerance = 2 * time.Second
 
-// costOfClock is what a wrong clock costs.
+// costOfClock is the cost of a wrong clock.
 const costOfClock = "certificates and revocation lists count as expired or not yet valid, so NICs refuse one another"
 
-// lookClock finds a clock that is off, by what others have dated: the start of a NIC is its
-// incarnation, and it cannot be in the future. It also finds certificates that are not valid now.
+// lookClock finds a wrong clock: the incarnation of a NIC is its start time, which cannot be in the
+// future. It also finds certificates that are not valid now.
 func lookClock(p *Patient) ([]Finding, error) {
 	now := p.Host.Now()
 	if n := p.NIC; n != nil {
@@ -98,11 +98,11 @@ func (p *Patient) ownCertificate(now time.Time) ([]Finding, error) {
 			p.Setup.Certificate, from.Format(time.RFC3339), says)
 		f.Mend, f.Note = p.setClock()
 	case !now.Before(to):
-		f.What = fmt.Sprintf("the certificate %s has expired at %s, and this host's clock says %s",
+		f.What = fmt.Sprintf("the certificate %s has expired: it was valid until %s, and this host's clock says %s",
 			p.Setup.Certificate, to.Format(time.RFC3339), says)
 		f.Mend = words("weft", "fabric", "ca", "sign", c.Key.String())
 		f.Where = "the host of the certificate authority"
-		f.Note = "its output belongs into " + p.Setup.Certificate
+		f.Note = "write its output to " + p.Setup.Certificate
 	default:
 		return nil, nil
 	}

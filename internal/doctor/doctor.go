@@ -1,12 +1,12 @@
-// Package doctor is `weft doctor`: it finds what ails the Weft of a host.
+// Package doctor is `weft doctor`: it finds the ills of Weft on a host.
 //
 //	Host: files, sockets, tools ──┐
 //	Setup: how the NIC runs ──────┼─► Patient ──► each Check ──► Finding: what, cost, command
 //	NIC: the daemon's answers ────┘
 //
 // A Check only reads and probes. The user decides whether to run the command of a Finding. The
-// checks see the host through the interface Host. So a test can make each ill, run the command,
-// and look again.
+// checks see the host through the interface Host, so a test can make each ill, run the command, and
+// check again.
 package doctor
 
 import (
@@ -19,13 +19,13 @@ import (
 // Finding is one ill, with the command that mends it.
 type Finding struct {
 	Ill  string `json:"ill"`  // name of the check that has found it
-	What string `json:"what"` // what is wrong
-	Cost string `json:"cost"` // what it costs the user
-	// Mend is the command that mends it, for a POSIX shell. It is empty if no command does.
+	What string `json:"what"` // the fault
+	Cost string `json:"cost"` // its effect on the user
+	// Mend is the command that mends the ill, for a POSIX shell; empty: no command does.
 	Mend string `json:"mend,omitempty"`
 	// Where is the host on which to run Mend; empty: this host.
 	Where string `json:"where,omitempty"`
-	Note  string `json:"note,omitempty"` // what to know before, or instead of, running Mend
+	Note  string `json:"note,omitempty"` // advice before, or in place of, running Mend
 }
 
 // NIC holds the answers of the daemon of the host.
@@ -41,7 +41,7 @@ type Setup struct {
 	Link        string         // udp, xdp, xdp-generic or auto
 	Latency     bool           // prefer = "latency"
 	NoGSO       bool           // no segmentation offload
-	GSO         bool           // the configuration has gso = true, whatever $WEFT_GSO says
+	GSO         bool           // the configuration has gso = true, which overrides $WEFT_GSO
 	Socket      string         // empty: by user
 	StateDir    string
 	KeyFile     string // of the fabric key, if the configuration names one
@@ -54,7 +54,7 @@ type Setup struct {
 	Args      []string // arguments, from "nic" on
 }
 
-// Patient is what the checks look at.
+// Patient is the input of the checks.
 type Patient struct {
 	Host    Host
 	Setup   Setup
@@ -62,7 +62,7 @@ type Patient struct {
 	Version string // of this program
 	Commit  string // of this program; unknown: not known
 	// Peer restricts the checks of the network to the NICs of one host, by its address; the zero
-	// Addr: all. PeerName is the name by which the user called it.
+	// Addr: all. The checks of this host still run. PeerName is the name that the user gave.
 	Peer     netip.Addr
 	PeerName string
 }
@@ -92,7 +92,7 @@ func Checks() []Check {
 	}
 }
 
-// Examine makes all checks. The errors name the checks that could not look.
+// Examine makes all checks. The errors name the checks that failed to run.
 func Examine(p *Patient) (found []Finding, errs []error) {
 	for _, c := range Checks() {
 		some, err := c.Look(p)

@@ -43,8 +43,8 @@ func (p *Patient) silentSeeds() (found []Finding) {
 	return found
 }
 
-// silent returns the addresses of the NICs whose frames do not arrive, and which this NIC does not
-// refuse.
+// silent returns the addresses of the NICs whose frames do not arrive, except for those that this
+// NIC refuses.
 func (p *Patient) silent() (all []netip.AddrPort) {
 	for _, c := range p.checks() {
 		n := p.node(&c)
@@ -113,7 +113,7 @@ func (p *Patient) filtered(silent []netip.AddrPort) (*Finding, error) {
 	return &Finding{
 		What: fmt.Sprintf("the packet filter of this host drops the frames of the NIC, UDP port %d, in: %s",
 			p.Setup.Listen.Port(), strings.Join(what, ", ")),
-		Cost: fmt.Sprintf("the NICs at %s cannot be reached: frames go one way at most", join(silent)),
+		Cost: fmt.Sprintf("this NIC cannot reach the NICs at %s: frames go one way at most", join(silent)),
 		Mend: then(mend...),
 		Note: "the rules last until the filter is loaded again: add them to its configuration, " +
 			"such as /etc/nftables.conf",
@@ -136,7 +136,7 @@ func (p *Patient) unanswered(silent []netip.AddrPort) (found []Finding) {
 			f.Note = "with the flags or the configuration that the NIC there had"
 		case errors.Is(why, syscall.EHOSTUNREACH), errors.Is(why, syscall.ENETUNREACH):
 			f.What = fmt.Sprintf("no frame reaches the host of %v: %v", at, why)
-			f.Note = "the host is down, or has no route here: if it does not answer `ping`, the cure is not Weft's"
+			f.Note = "the host is down, or has no route here: if it does not answer `ping`, repair the network first"
 		case why != nil:
 			f.What = fmt.Sprintf("frames for %v do not leave this host: %v", at, why)
 		default:

@@ -32,7 +32,7 @@ func lookGSO(p *Patient) (found []Finding, err error) {
 	return found, nil
 }
 
-// mostTried bounds the hosts to which segmentation offload is tried. Hosts on the same interface
+// mostTried bounds the hosts that are tested for segmentation offload. Hosts on the same interface
 // share the network card.
 const mostTried = 3
 
@@ -41,7 +41,7 @@ func (p *Patient) withoutGSO(to netip.Addr) Finding {
 	f := Finding{
 		What: fmt.Sprintf("the system takes sends with segmentation offload for %v, and their datagrams do not "+
 			"arrive; single ones do", to),
-		Cost: "the first bursts to each peer are lost, until the NIC notices and sends frames one by one",
+		Cost: "the first bursts to each peer are lost until the NIC detects the loss and sends frames one by one",
 		Note: note("`gso = false` in the configuration does the same; a newer driver of the network card may be a "+
 			"better cure", p.restartNote()),
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// lookMemlock finds a limit of locked memory that is too small for an AF_XDP link, if the NIC is
-// to have one. CAP_IPC_LOCK passes over this limit.
+// lookMemlock finds a limit of locked memory that is too small for an AF_XDP link, if the NIC
+// should have such a link. CAP_IPC_LOCK bypasses this limit.
 func lookMemlock(p *Patient) ([]Finding, error) {
 	if !p.wantsXDP() {
 		return nil, nil
@@ -45,8 +45,8 @@ func lookMemlock(p *Patient) ([]Finding, error) {
 }
 
 // raiseMemlock returns the command that starts the daemon with a larger limit. A unit of systemd
-// gets a file of its own for this. Without a unit, the limit of the shell is raised, which the
-// programs that it starts inherit.
+// gets a file of its own for this. Without a unit, the command raises the limit of the shell,
+// and the programs of the shell inherit it.
 func (p *Patient) raiseMemlock(bytes int64) string {
 	s := &p.Setup
 	if s.Service == "" || p.NIC == nil {
@@ -61,7 +61,7 @@ func (p *Patient) raiseMemlock(bytes int64) string {
 		p.asRoot("systemctl daemon-reload"), p.restart(""))
 }
 
-// wantsXDP reports whether the NIC is to have an AF_XDP link and has none.
+// wantsXDP reports whether the NIC should have an AF_XDP link and has none.
 func (p *Patient) wantsXDP() bool {
 	s := &p.Setup
 	wants := strings.HasPrefix(s.Link, "xdp") || s.Link == "auto" && s.Latency

@@ -34,7 +34,7 @@ func (p *Patient) asRoot(command string) string {
 	return "sudo " + command
 }
 
-// then joins commands of which each needs the success of the one before. It skips empty ones.
+// then joins commands: each runs only if the one before succeeded. It skips empty ones.
 func then(commands ...string) string { return joined(" && ", commands) }
 
 // note joins sentences. It skips empty ones.
@@ -78,10 +78,10 @@ func (p *Patient) restartWith(between string, more ...string) string {
 	return then(stop, between, "("+start+" >>"+quote(s.StateDir+"/nic.log")+" 2>&1 </dev/null &)")
 }
 
-// restartNote warns of the price of a restart.
+// restartNote warns of the cost of a restart.
 func (p *Patient) restartNote() string {
 	if p.NIC == nil {
 		return ""
 	}
-	return "a restart of the daemon ends the attached processes' connections: their calls fail with ErrNICGone"
+	return "a restart of the daemon disconnects the attached processes: their calls fail with ErrNICGone"
 }

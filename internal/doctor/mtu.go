@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 )
 
-// These are the bytes of the IP and UDP headers before a frame.
+// The bytes of the IP and UDP headers before a frame.
 const (
 	headers4 = 20 + 8
 	headers6 = 40 + 8
@@ -64,8 +64,8 @@ func (p *Patient) narrow(h *hole) Finding {
 	return Finding{
 		What: "the path drops long frames that the MTU of " + h.name + " permits; it carries frames of at most: " +
 			strings.Join(h.nodes, ", "),
-		Cost: "TCP and other programs on this path may hang; Weft uses shorter frames, and searches their length " +
-			"again for each session",
+		Cost: "TCP and other programs on this path may hang; Weft uses shorter frames, and searches for their " +
+			"length again in each session",
 		Mend: then(p.asRoot(fmt.Sprintf("ip link set dev %s mtu %d", quote(h.name), h.mtu)), p.restart("")),
 		Note: note("the better cure is a larger MTU in the network between the hosts; "+
 			"the command lasts until the next reboot", p.restartNote()),

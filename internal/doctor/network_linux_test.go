@@ -151,8 +151,7 @@ func TestASeedThatDoesNotAnswerIsFound(t *testing.T) {
 	}
 }
 
-// echoes reports whether a datagram goes from here to there and back, within a time in which a lost
-// one is lost.
+// echoes reports whether a datagram returns from the other host before a timeout.
 func echoes(t *testing.T, here, there *testbed.Host, from, to netip.AddrPort) (ok bool) {
 	t.Helper()
 	var far, near *net.UDPConn

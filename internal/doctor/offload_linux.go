@@ -10,18 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Offload needs no program on the other host. It sends to a port at which none listens, and counts
-// the ICMP errors about its datagrams, which the kernel there returns:
+// Offload needs no program on the other host. It sends to a port without a listener, and counts the
+// ICMP errors that the kernel there returns for its datagrams:
 //
 //	one send of two datagrams (GSO) ──► network card cuts it ──► an error: it works
 //	two sends of one datagram each ────────────────────────────► two errors: the host answers
 //
 // A batch that stays whole up to the other kernel, as on a veth, gets one error. Hosts bound the
-// rate of such errors, so there are few datagrams. A path may lose datagrams at random, so a batch
-// is tried twice.
+// rate of such errors, so Offload sends few datagrams. A path may lose datagrams at random, so
+// Offload tries a batch twice.
 
 const (
-	offloadPort   = 7 // of Echo, which no host serves any more
+	offloadPort   = 7 // Echo, a service without servers today
 	offloadBytes  = 400
 	offloadWithin = 150 * time.Millisecond
 )
@@ -94,8 +94,8 @@ func probeSingles(fd int) (int, error) {
 	return errorsOn(fd)
 }
 
-// send sends bytes. An error of an earlier datagram may be reported first; it is in the error
-// queue, too.
+// send sends bytes. The kernel may first report an error of an earlier datagram; that error is
+// in the error queue, too.
 func send(fd, bytes int) error {
 	b := make([]byte, bytes)
 	for range 4 {

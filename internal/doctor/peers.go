@@ -35,8 +35,8 @@ func hostOf(address string) string {
 	return at.Addr().String()
 }
 
-// lookID finds NICs with the same id. That is the case if the disk of a host was copied with the
-// state of its NIC.
+// lookID finds NICs with the same id. A copy of a host's disk contains the state of its NIC, and so
+// the id.
 func lookID(p *Patient) (found []Finding, err error) {
 	for _, c := range p.checks() {
 		switch c.Cause {
@@ -44,7 +44,7 @@ func lookID(p *Patient) (found []Finding, err error) {
 			found = append(found, Finding{
 				What: fmt.Sprintf("the NIC at %s has the id of the NIC of this host: "+
 					"their state directories hold the same key", c.Address),
-				Cost: "neither NIC lets the other in, and a third NIC reaches only one of them",
+				Cost: "the two NICs refuse each other, and a third NIC reaches only one of them",
 				Mend: p.restart(p.asRootFor(filepath.Join(p.Setup.StateDir, keyName))),
 				Note: note("on one of the two hosts only; the NIC gets a new key and id, and needs a new certificate "+
 					"if it has one", p.restartNote()),
@@ -63,7 +63,7 @@ func lookID(p *Patient) (found []Finding, err error) {
 	return found, nil
 }
 
-// upAt returns the host of the NIC with an id that is up, as this NIC knows it.
+// upAt returns the host of the NIC that is up with the given id, or "HOST".
 func (p *Patient) upAt(id registry.NICID) string {
 	for _, n := range p.NIC.Nodes {
 		if n.ID == id && n.State == "up" {
@@ -99,8 +99,8 @@ func lookKey(p *Patient) (found []Finding, err error) {
 	return found, nil
 }
 
-// otherKey describes a NIC with another fabric key. The key is a secret, so it travels from the
-// other host by ssh, and no line of this program shows it.
+// otherKey returns the finding for a NIC with another fabric key. The key is a secret, so ssh
+// copies it from the other host, and this program never prints it.
 func (p *Patient) otherKey(c *ctl.Check) Finding {
 	host := hostOf(c.Address)
 	join := "ssh " + quote(host) + " weft fabric show | weft fabric join --replace"

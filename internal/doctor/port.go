@@ -41,13 +41,13 @@ func lookPort(p *Patient) ([]Finding, error) {
 		f.Mend = p.asRoot("kill " + strings.Join(owners, " "))
 	default:
 		f.Mend = "sudo weft doctor"
-		f.Note = "its process belongs to another user: root sees it, and gets the command that ends it; " + f.Note
+		f.Note = "its process belongs to another user: root sees it and the command that ends it; " + f.Note
 	}
 	return []Finding{f}, nil
 }
 
-// owners returns the processes that have a UDP socket with a local port, as far as this user may
-// see them.
+// owners returns the processes that have a UDP socket with a local port. It misses processes that
+// this user may not see.
 func (p *Patient) owners(port uint16) (pids []string, err error) {
 	sockets := make(map[string]bool) // socket:[INODE]
 	for _, file := range []string{"/proc/thread-self/net/udp", "/proc/thread-self/net/udp6"} {

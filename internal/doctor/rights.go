@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// These are the numbers of capabilities in <linux/capability.h>.
+// The numbers of capabilities in <linux/capability.h>.
 const (
 	capNetAdmin = 12
 	capIPCLock  = 14
@@ -34,7 +34,7 @@ func (p *Patient) capable(capability uint) (bool, error) {
 	return set>>capability&1 != 0, nil
 }
 
-// field returns the first word behind a key at the start of a line.
+// field returns the first word after a key at the start of a line.
 func field(text []byte, key string) (string, error) {
 	for s := bufio.NewScanner(bytes.NewReader(text)); s.Scan(); {
 		if rest, ok := strings.CutPrefix(s.Text(), key); ok {

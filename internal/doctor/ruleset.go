@@ -14,9 +14,9 @@ import (
 //	             ▲        accept, or the end of a chain whose policy is accept ─► next base chain
 //	             └─ jump, goto: the rules of another chain
 //
-// It judges a frame of a NIC by the matches that it knows: protocol, ports and addresses. A rule
-// with another match, such as the state of a connection or a named set, is taken not to match. So a
-// rule that drops is named only if it drops each such frame.
+// It knows matches of protocol, ports and addresses. It treats a rule with another match, such as
+// the state of a connection or a named set, as one that does not match. So it reports a rule only
+// if the rule drops every such frame.
 type ruleset struct {
 	chains []chain
 	rules  map[chainID][]rule
@@ -119,7 +119,7 @@ func (r *ruleset) run(id chainID, k *packet, jumps int) verdict {
 	return verdictNone
 }
 
-// apply returns the verdict of one rule. last is true if no later rule of the chain counts.
+// apply returns the verdict of one rule. last is true if the chain ignores all later rules.
 func (r *ruleset) apply(u *rule, k *packet, jumps int) (v verdict, last bool) {
 	for _, e := range u.Expr {
 		for kind, value := range e {

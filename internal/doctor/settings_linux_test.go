@@ -36,7 +36,7 @@ func TestSmallSocketBuffersAreFoundAndTheCommandRaisesThem(t *testing.T) {
 	gone(t, lookBuffers, p)
 }
 
-// The kernel of this host answers, whatever it grants.
+// The kernel of this host answers. The grant depends on the host.
 func TestTheKernelTellsHowLargeABufferItGrants(t *testing.T) {
 	h, err := NewHost()
 	if err != nil {
@@ -223,8 +223,8 @@ func TestThrottlingByTheKernelIsFoundAndTheCommandLiftsIt(t *testing.T) {
 	_ = burner.Wait() // killed; the group is empty now
 }
 
-// outsideFiles reads files as they are named, since the directories of control groups are not below
-// the root of a bedHost but name it.
+// outsideFiles reads files by their real paths, because the directories of control groups are not
+// below the root of a bedHost.
 type outsideFiles struct{ *bedHost }
 
 func (h *outsideFiles) Read(path string) ([]byte, error) { return os.ReadFile(path) }

@@ -8,7 +8,7 @@ import (
 )
 
 // lookThrottled finds control groups that have stopped the daemon because it had used up its
-// processor time. It looks at the daemon's group and at all groups around it.
+// processor time. It checks the daemon's group and all groups that enclose it.
 func lookThrottled(p *Patient) ([]Finding, error) {
 	if p.NIC == nil {
 		return nil, nil
@@ -26,8 +26,8 @@ func lookThrottled(p *Patient) ([]Finding, error) {
 	return found, nil
 }
 
-// leastThrottled bounds the periods for each one in which a group was stopped: fewer stops than one
-// in a hundred periods do no harm.
+// leastThrottled is the least harmful rate: one stop in this number of periods. Rarer stops do no
+// harm.
 const leastThrottled = 100
 
 // throttledBy reports whether a control group has a limit of processor time that has stopped its
@@ -54,9 +54,10 @@ func (p *Patient) throttledBy(dir string) (Finding, bool) {
 	f := Finding{
 		What: fmt.Sprintf("the control group of the daemon may use %s, and was stopped in %d of %d periods (%q)",
 			strings.Join(quota, " µs of ")+" µs", times, periods, dir),
-		Cost: "the NIC stands still until the next period, so round trips take up to 100 ms, and peers may give it up",
+		Cost: "the NIC stands still until the next period, so round trips are longer by up to one period, and " +
+			"peers may consider it dead",
 		Mend: p.lift(file, none),
-		Note: "a container or a service sets the limit again when it starts, unless its own limit is lifted, too",
+		Note: "a container or a service sets the limit again at its start: lift the limit in its configuration, too",
 	}
 	return f, true
 }
@@ -74,7 +75,7 @@ func (p *Patient) lift(file, none string) string {
 	return fmt.Sprintf("echo %s | %s >/dev/null", none, p.asRoot("tee "+quote(file)))
 }
 
-// number returns the number behind a key at the start of a line; 0 if there is none.
+// number returns the number after a key at the start of a line; 0 if there is none.
 func number(text []byte, key string) uint64 {
 	word, err := field(text, key)
 	if err != nil {

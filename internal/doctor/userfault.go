@@ -1,6 +1,6 @@
 package doctor
 
-// sysctlUserfault lets every process have a userfaultfd that serves system calls, too.
+// sysctlUserfault is the sysctl that permits every process a userfaultfd for system calls, too.
 const sysctlUserfault = "vm.unprivileged_userfaultfd"
 
 // lookUserfault finds out whether this user can page network memory.
@@ -11,9 +11,9 @@ func lookUserfault(p *Patient) ([]Finding, error) {
 	}
 	f := Finding{
 		What: "the kernel gives this user only a userfaultfd that ignores the accesses of system calls",
-		Cost: "a system call such as read(2) fails with EFAULT if it touches a page of network memory that is not here",
+		Cost: "a system call such as read(2) fails with EFAULT if it touches an absent page of network memory",
 		Mend: p.asRoot("sysctl -w " + sysctlUserfault + "=1"),
-		Note: "it lets all users have userfaultfd; access to /dev/userfaultfd for one group is the narrower cure",
+		Note: "it permits userfaultfd to all users; access to /dev/userfaultfd for one group is the narrower cure",
 	}
 	if err != nil {
 		f.What = "this user has no userfaultfd: " + err.Error()

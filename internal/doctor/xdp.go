@@ -26,7 +26,7 @@ func (p *Patient) xdpBytes() int64 {
 	return int64(min(queues, limits.XDPQueues)) * xdpQueueBytes
 }
 
-// lookXDP finds out why the NIC cannot have the AF_XDP link that its configuration asks for.
+// lookXDP finds the reason why the NIC has no AF_XDP link although its configuration asks for one.
 func lookXDP(p *Patient) ([]Finding, error) {
 	if !p.wantsXDP() {
 		return nil, nil

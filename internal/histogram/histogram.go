@@ -1,14 +1,14 @@
 // Package histogram counts durations in buckets of nearly equal relative width. A histogram has a
 // fixed size, so recording allocates nothing, and tools can read it in shared memory.
 //
-//	octave              0               1               2        …      24
+//	octave              0               0               1        …      24
 //	bucket        0 …   7   8 …  15  16 …  23      …      200 … 207
 //	from, ns      0 … 448 512 … 960 1024 … 1920    …      8.6 s … 16.1 s
 //	width, ns          64        64        128     …      1.07 s
 //
-// Each octave has eight buckets. From 512 ns on, the middle of a bucket differs by at most a
-// sixteenth from each duration in it. Below, it differs by at most 32 ns. The last bucket also
-// takes all longer durations.
+// Octave 0 has sixteen buckets, each other octave has eight. From 512 ns on, the middle of a bucket
+// differs by at most a sixteenth from each duration in it. Below, it differs by at most 32 ns. The
+// last bucket also takes all longer durations.
 package histogram
 
 import (
@@ -25,7 +25,7 @@ const (
 // Buckets is the number of buckets of a histogram.
 const Buckets = (topBits - stepBits + 1) << stepBits
 
-// Histogram counts durations. The zero Histogram is empty. It is for one writer.
+// Histogram counts durations. The zero Histogram is empty. Only one goroutine may write it.
 type Histogram struct {
 	Count uint64 // of durations
 	Sum   uint64 // of all durations, exact, in nanoseconds

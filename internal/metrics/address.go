@@ -15,7 +15,7 @@ import (
 // WantAddress describes the values of weft nic --metrics.
 const WantAddress = "off, unix, unix:PATH, or HOST:PORT such as 127.0.0.1:7702, where HOST is an IP or localhost"
 
-// Address is where the metrics are served. The zero Address serves none.
+// Address is the address of the metrics. The zero Address is off.
 type Address struct {
 	Path string         // of a unix socket
 	TCP  netip.AddrPort // if there is no Path

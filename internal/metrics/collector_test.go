@@ -74,8 +74,7 @@ func gathered(t *testing.T, r prometheus.Gatherer, name string) (value float64, 
 	return 0, ""
 }
 
-// A strict registry refuses metrics that their collector has not described, or that are there
-// twice.
+// A strict registry refuses metrics without a description, and duplicate metrics.
 func TestEveryMetricIsDescribed(t *testing.T) {
 	d := daemonOf(nicOf(t, "fast0", 30), nicOf(t, "slow0", 30))
 	r := prometheus.NewPedanticRegistry()

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// guard decides which visitors are answered.
+// guard decides which requests the server answers.
 //
 //	visitor                          /metrics, /healthz, /readyz    /debug/pprof/
 //	unix socket: this user or root   yes                            yes
@@ -23,7 +23,7 @@ type guard struct {
 	token Token
 }
 
-// refusal returns why a request is refused, or "".
+// refusal returns the reason to refuse a request, or "".
 func (g *guard) refusal(r *http.Request) string {
 	switch {
 	case g.unix: // the mode of the socket has decided
@@ -34,7 +34,7 @@ func (g *guard) refusal(r *http.Request) string {
 				"with the TOKEN of metrics_token_file"
 		}
 		return ""
-	case !loopbackHost(r.Host): // a web page whose name leads here must not read with the user's browser
+	case !loopbackHost(r.Host): // DNS rebinding: a web page must not read by a browser
 		return "the request names a host that is not this one; expected localhost or a loopback IP"
 	case strings.HasPrefix(r.URL.Path, pprofPath):
 		return "profiles need a unix socket (metrics = \"unix\") or a token (metrics_token_file)"
@@ -42,7 +42,7 @@ func (g *guard) refusal(r *http.Request) string {
 	return ""
 }
 
-// bears reports whether a request has the right token, in a time that does not depend on it.
+// bears reports whether a request has the right token. Its time does not depend on the token.
 func (g *guard) bears(r *http.Request) bool {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	hash := sha256.Sum256([]byte(strings.TrimSpace(token)))

@@ -11,18 +11,18 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// verdict is the result of a check of one NIC.
+// verdict is the result of the check of one NIC. An error is nil if the check passed.
 type verdict struct {
 	alive error // the loop makes no progress
 	ready error // the NIC takes no process, or carries no frames
 }
 
-// health checks the NICs of a daemon. Results are reused for limits.HealthEvery, and one goroutine
-// checks at a time: a flood of questions costs the loops no more than one.
+// health checks the NICs of a daemon. It reuses results for limits.HealthEvery, and only one
+// goroutine checks: a flood of requests costs the loops no more than one request.
 type health struct {
 	daemon   *Daemon
-	patience time.Duration // with a loop
-	pending  []atomic.Bool // an empty job of a NIC has not come back yet
+	patience time.Duration // timeout of an empty job
+	pending  []atomic.Bool // an empty job of a NIC is in flight
 
 	mu   sync.Mutex
 	at   time.Time
@@ -62,7 +62,7 @@ func (h *health) check(i int) (v verdict) {
 }
 
 // progress returns an error if the loop of a NIC does not run an empty job in time. A loop that
-// hangs keeps one job and one goroutine, however often it is asked.
+// hangs occupies only one job and one goroutine, regardless of the number of requests.
 func (h *health) progress(i int) error {
 	stuck := fmt.Errorf("the loop has made no progress for %v", h.patience)
 	if h.pending[i].Swap(true) {
@@ -84,10 +84,10 @@ func (h *health) progress(i int) error {
 	}
 }
 
-// alive returns why the daemon does not make progress, or nil.
+// alive returns the reason why the daemon does not make progress, or nil.
 func (h *health) alive() error { return h.failing(func(v *verdict) error { return v.alive }) }
 
-// ready returns why the daemon cannot serve processes, or nil.
+// ready returns the reason why the daemon cannot serve processes, or nil.
 func (h *health) ready() error {
 	return h.failing(func(v *verdict) error { return errors.Join(v.alive, v.ready) })
 }

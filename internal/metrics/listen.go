@@ -25,9 +25,10 @@ func listen(a Address) (net.Listener, error) {
 // longestPath is the longest path of a unix socket, in bytes; a zero byte follows it.
 const longestPath = len(syscall.RawSockaddrUnix{}.Path) - 1
 
-// listenUnix makes a socket to which only this user and root can connect. The socket is made in a
-// directory that no other user can enter, gets its mode there, and is then moved to its path: so
-// nobody can connect before the mode is set. It replaces a socket that a killed daemon has left.
+// listenUnix makes a socket to which only this user and root can connect. It makes the socket in a
+// directory that no other user can enter, sets the mode there, and then moves the socket to its
+// path. So no other user can connect before the mode is set. It replaces the socket of a killed
+// daemon.
 func listenUnix(path string) (net.Listener, error) {
 	if err := vacate(path); err != nil {
 		return nil, err

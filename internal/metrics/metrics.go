@@ -1,5 +1,5 @@
 // Package metrics serves the counters of a daemon's NICs to Prometheus, answers health checks, and
-// gives profiles.
+// makes profiles.
 //
 //	                   ┌─ guard ─┐ 403, counted
 //	visitor ─ HTTP ──► │ socket  │ ──► /metrics ──► collector ──► counters page (memory)
@@ -32,7 +32,7 @@ type NIC struct {
 	Started time.Time
 	Page    vni.CounterPage
 
-	// MostProcesses is how many processes may be attached.
+	// MostProcesses bounds the attached processes.
 	MostProcesses int
 
 	// Peers returns the last known state of the other NICs. It must not wait for the engine.

@@ -7,9 +7,9 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// families lists the counters that are one metric: all whose names begin with prefix. The rest of
-// the name is the value of the label cause. Each event is counted under one cause, so the sum of
-// a family has a meaning.
+// families lists the families of counters. The counters whose names begin with prefix are one
+// metric, and the rest of the name is the value of the label cause. Each event counts under one
+// cause, so the sum of a family has a meaning.
 var families = []struct{ prefix, name, help string }{
 	{"drop_", "weft_frames_dropped_total", "Frames received that were dropped, by cause"},
 	{"rel_resends_", "weft_segments_retransmitted_total", "Segments retransmitted, by cause"},
@@ -36,8 +36,8 @@ func (m Metric) String() string {
 	return m.Name + "{" + causeLabel + "=\"" + m.Cause + "\"}"
 }
 
-// MetricOf returns the metric of a counter. Its name is that of the counter, with weft_ before it
-// and with the unit and _total at its end, as Prometheus expects:
+// MetricOf returns the metric of a counter. Its name is the name of the counter with the prefix
+// weft_, and with the unit and _total at its end, as Prometheus expects:
 //
 //	rel_sends             weft_rel_sends_total
 //	rel_bytes_sent        weft_rel_sent_bytes_total

@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write docs/counters.md anew")
+var rewrite = flag.Bool("rewrite", false, "write docs/counters.md")
 
 // pageHead is the text of docs/counters.md before its tables.
 const pageHead = `# Counters
@@ -27,7 +27,7 @@ A test writes this page from the table in [internal/vni/countertable.go](../inte
 // parts are the tables of the page, one for each part of the NIC that counts.
 var parts = []struct{ part, title, text string }{
 	{"rel", "Endpoint", "The endpoint makes a lossy link reliable ([rel.md](rel.md))."},
-	{"drop", "Dropped frames", "The endpoint drops frames that it does not believe, each for one cause."},
+	{"drop", "Dropped frames", "The endpoint drops each frame that fails a check, and counts it under one cause."},
 	{"nic", "Engine", "The engine handles processes, names, groups and programs ([architecture](architecture.md#the-engine))."},
 	{"link", "Link", "The driver of the link ([links](links.md))."},
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// The pages that a Server has.
+// The pages of a Server.
 const (
 	metricsPath = "/metrics"
 	healthPath  = "/healthz"
@@ -51,8 +51,8 @@ func answer(check func() error) http.HandlerFunc {
 	}
 }
 
-// oneAtATime returns a wrapper for handlers of profiles: it makes one profile at a time, and none
-// that is longer than limits.MetricsProfile.
+// oneAtATime returns a wrapper for handlers of profiles. It makes one profile at a time, of at most
+// limits.MetricsProfile.
 func oneAtATime() func(http.HandlerFunc) http.Handler {
 	turn := make(chan struct{}, 1)
 	return func(profile http.HandlerFunc) http.Handler {
@@ -66,7 +66,7 @@ func oneAtATime() func(http.HandlerFunc) http.Handler {
 			case turn <- struct{}{}:
 			default:
 				w.Header().Set("Retry-After", "60")
-				http.Error(w, "another profile is being made; ask again when it has ended",
+				http.Error(w, "another profile is in progress; ask again when it has ended",
 					http.StatusServiceUnavailable)
 				return
 			}

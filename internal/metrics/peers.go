@@ -17,7 +17,7 @@ type Peer struct {
 	Narrow     bool // its path carries less than both NICs take
 }
 
-// peerMetrics lists the metrics that each of the worst peers has.
+// peerMetrics lists the metrics of each of the worst peers.
 var peerMetrics = []struct {
 	name, help string
 	value      func(p *Peer) float64
@@ -82,9 +82,9 @@ func (d *peerDescs) collect(n *NIC, most int, out chan<- prometheus.Metric) {
 	}
 }
 
-// worst returns the peers that need attention the most, at most most of them: those that are down,
-// then those with the narrowest paths. Equal peers are taken in the order of their ids and
-// addresses, so that the same peers are taken each time. No two of the result have the same labels.
+// worst returns at most most peers: first those that are down, then those with the narrowest paths.
+// It sorts equal peers by id and address, so it returns the same peers at each scrape. No two of
+// the result have the same labels.
 func worst(all []Peer, most int) []Peer {
 	sorted := slices.Clone(all)
 	slices.SortFunc(sorted, func(a, b Peer) int {

@@ -47,7 +47,7 @@ type Server struct {
 
 	mu      sync.Mutex
 	closed  bool
-	answers sync.WaitGroup // being made
+	answers sync.WaitGroup // in progress
 	serving sync.WaitGroup
 	conns   map[net.Conn]*newcomers.Newcomer
 	places  *newcomers.Set
@@ -92,14 +92,14 @@ func (s *Server) Serve(d *Daemon) error {
 	s.http.Handler = s.watched(s.pages(h))
 	s.serving.Go(func() {
 		if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
-			s.cfg.Log.Error("the metrics are served no more", "error", err)
+			s.cfg.Log.Error("the server of the metrics has failed", "error", err)
 		}
 	})
 	return nil
 }
 
-// Close ends all connections, and returns when no answer is being made any more: answers read
-// memory that the daemon then unmaps. A Server that was never served is closed, too.
+// Close ends all connections, and returns when all answers have ended: answers read memory that the
+// daemon then unmaps. Close also works without an earlier Serve.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -113,7 +113,7 @@ func (s *Server) Close() error {
 	return err
 }
 
-// begin notes that an answer is being made. It returns false if the Server is closed.
+// begin counts an answer that begins. It returns false if the Server is closed.
 func (s *Server) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,8 +123,8 @@ func (s *Server) begin() bool {
 	return !s.closed
 }
 
-// follow bounds the connections: if there are too many, the oldest of the source that has the
-// most gives way.
+// follow bounds the connections: if there are too many, it closes the oldest connection of the
+// source that has the most.
 func (s *Server) follow(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:

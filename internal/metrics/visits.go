@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/internal/newcomers"
 )
 
-// visits counts the visitors, and logs those that are refused.
+// visits counts the visitors, and logs the refused ones.
 type visits struct {
 	requests *prometheus.CounterVec
 	ousted   prometheus.Counter
@@ -22,7 +22,7 @@ type visits struct {
 func newVisits() visits {
 	return visits{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "weft_metrics_requests_total",
-			Help: "Requests to the metrics, by page and status; 403: the visitor lacks the role"},
+			Help: "Requests to the metrics, by page and status; 403: the visitor was refused"},
 			[]string{"page", "code"}),
 		ousted: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_metrics_connections_ousted_total",
 			Help: "Connections to the metrics that were closed because there were too many"}),
@@ -37,7 +37,7 @@ func (v *visits) register(r *prometheus.Registry) error {
 	return errors.Join(r.Register(v.requests), r.Register(v.ousted))
 }
 
-// watched counts the requests of a handler, and lets only those through that the guard permits.
+// watched counts the requests of a handler, and passes on those that the guard permits.
 func (s *Server) watched(pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.begin() {
@@ -64,11 +64,11 @@ func (s *Server) tellRefusal(r *http.Request, why string) {
 	if !ok {
 		return
 	}
-	s.cfg.Log.Warn("a visitor to the metrics is refused", "from", r.RemoteAddr, "page", pageOf(r.URL.Path), "why", why,
+	s.cfg.Log.Warn("a visitor of the metrics is refused", "from", r.RemoteAddr, "page", pageOf(r.URL.Path), "why", why,
 		"lines_left_out", missed)
 }
 
-// pageOf returns the value of the label page: one of a few, whatever visitors ask for.
+// pageOf returns the value of the label page: one of a few, for any path.
 func pageOf(path string) string {
 	switch {
 	case path == metricsPath, path == healthPath, path == readyPath:

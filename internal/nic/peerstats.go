@@ -6,17 +6,17 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// rowsPerPublish is how many rows of the table of peers are looked at each time that the counts
-// are published. A row that has changed costs about 300 ns, so a busy NIC with many peers spends
-// half a percent of its time on them. A table of 4,096 peers is current after 256 ms.
+// rowsPerPublish is the number of rows of the table of peers that each publication checks. A row
+// that has changed costs about 300 ns, so a busy NIC with many peers spends half a percent of its
+// time on them. A table of 4,096 peers is current after 256 ms.
 const rowsPerPublish = 16
 
 // peerRows publishes the counters of the peers. Row i is the peer at e.peers.list[i]. When a peer
 // is removed, the rows after it move, and readers may meet a peer twice or not at all.
 type peerRows struct {
-	next int      // the row to look at next
-	left int      // rows to look at until each one was, since the counts changed
-	row  vni.Peer // too large to make for each row
+	next int      // the row to check next
+	left int      // rows to check until all rows show the last change
+	row  vni.Peer // reused: it is too large to make for each row
 }
 
 // changed makes all rows due.
@@ -39,7 +39,7 @@ func (r *peerRows) publish(e *Engine) (more bool) {
 	return r.left > 0
 }
 
-// fill sets the row to the counts of a peer, except for the round trips, which are in the result.
+// fill sets the row to the counts of a peer, except for the round trips. The result holds these.
 func (r *peerRows) fill(pr *peer) *rel.PeerStats {
 	ep, p := pr.ep, &r.row
 	s := ep.Stats()

@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// published gives a NIC a table of peers, which is returned as tools see it.
+// published gives a NIC a table of peers, and returns the table as tools see it.
 func published(t *testing.T) (table vni.PeerTable, change func(*Config)) {
 	t.Helper()
 	b := vni.AlignedBytes(vni.PeerTableBytes)

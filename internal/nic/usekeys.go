@@ -10,8 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// UseKeys replaces the fabric keys, the first of which is for calls to other NICs, and this NIC's
-// certificate; nil: none. Open sessions go on. It fails without a change if there are too few or
+// UseKeys replaces the fabric keys and this NIC's certificate; nil: none. The NIC calls other NICs
+// with the first key. Open sessions stay. It fails without a change if there are too few or
 // too many keys, or if the certificate is too long for the frames of the link. On a plain link it
 // does nothing.
 func (e *Engine) UseKeys(now clock.Time, fabric []trust.FabricKey, certificate []byte) error {

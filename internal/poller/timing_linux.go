@@ -8,22 +8,22 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// timing measures the polls of a loop. A poll that finds nothing is not measured: reading the clock
-// once more would cost as much as such a poll.
+// timing measures the polls of a loop. It does not measure a poll that finds nothing: one more
+// reading of the clock would cost as much as such a poll.
 type timing struct {
 	page vni.LoopPage
 	loop vni.Loop
-	due  clock.Time // the deadline that the engine has named last; 0: none, or at once
+	due  clock.Time // last deadline of the engine; 0: none, or at once
 
 	unpublished bool
 	next        clock.Time // earliest time of the next copy to the page
 }
 
-// publishEvery is how often a busy loop copies its measurements to the page. A copy takes about
-// 300 ns.
+// publishEvery is the interval at which a busy loop copies its measurements to the page. A copy
+// takes about 300 ns.
 const publishEvery = time.Millisecond
 
-// polled takes a poll that began at now, found work, and asked for the next poll at next.
+// polled records a poll that began at now, found work, and asked for the next poll at next.
 func (t *timing) polled(now clock.Time, work int, next clock.Time) {
 	if t.due != 0 && now >= t.due {
 		measure(&t.loop.Lags, now.Sub(t.due), &t.loop.LongestLagAt)

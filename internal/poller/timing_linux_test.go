@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// timed returns a timing with a page, which is returned as tools see it.
+// timed returns a timing with a page, and the page as tools see it.
 func timed(t *testing.T) (*timing, vni.LoopPage) {
 	t.Helper()
 	b := vni.AlignedBytes(vni.LoopPageBytes)

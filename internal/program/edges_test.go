@@ -70,7 +70,7 @@ func TestAStartOfAProgramInTheDriverLeavesItsVariablesAlone(t *testing.T) {
 	}
 }
 
-// If the driver cannot tell what a program has done, the NIC takes none of it for true.
+// If the driver cannot report the actions of a program, the NIC believes none of them.
 func TestAProfileThatTheDriverCannotReadCountsForNothing(t *testing.T) {
 	n := newNIC(t)
 	key := n.prepare(oldSource, false)
@@ -87,7 +87,7 @@ func TestAProfileThatTheDriverCannotReadCountsForNothing(t *testing.T) {
 	}
 }
 
-// The first program of a number is gone when its load is undone.
+// If the first load of a number is undone, the program is gone.
 func TestUndoneAProgramThatReplacedNoneIsGone(t *testing.T) { // PANIC-2
 	n := newNIC(t)
 	key, _ := n.commit(oldSource, false)
@@ -145,8 +145,8 @@ func TestAnInitialisationIsChargedLikeAMessage(t *testing.T) { // PANIC-5
 	}
 }
 
-// A program has the profile of the one that it has replaced. If that was stopped for its budget,
-// the program's own STOP is not counted as another such stop.
+// A program inherits the profile of the one that it replaces. If its budget stopped that one, the
+// table does not count the program's own STOP as another such stop.
 func TestAStopAfterAnotherVersionsAbortIsNotCounted(t *testing.T) { // PANIC-5
 	n := newNIC(t)
 	n.put(5, "PROGRAM p: VAR n; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN WHILE 1 DO n = n + 1 END; END;")

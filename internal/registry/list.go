@@ -23,8 +23,8 @@ func (l *List) Set(nodes []Node) error {
 	return l.Change(func([]Node) ([]Node, error) { return nodes, nil })
 }
 
-// Change replaces the list by the result of f for it. No other change comes in between. If f or
-// the check of the result fails, the list stays.
+// Change replaces the list by f(list). No other change happens in between. If f fails or the result
+// is not valid, the list stays.
 func (l *List) Change(f func(now []Node) ([]Node, error)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

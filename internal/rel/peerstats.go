@@ -40,8 +40,8 @@ func (t *Traffic) count(bytes int) {
 
 func (t Traffic) plus(u Traffic) Traffic { return Traffic{t.Frames + u.Frames, t.Bytes + u.Bytes} }
 
-// PeerStats counts the events of one endpoint, over all its sessions. Frames of handshakes are
-// not counted, and neither are frames that the peer has not made.
+// PeerStats counts the events of one endpoint, over all its sessions. It does not count frames of
+// handshakes, and frames that do not verify.
 type PeerStats struct {
 	Out, In Traffic
 
@@ -52,15 +52,15 @@ type PeerStats struct {
 	Sends       uint64 // first postings of segments
 	Resends     uint64 // later postings of segments
 	ResentBytes uint64 // of records in later postings
-	// Arrived segments that had arrived before, with their parts.
+	// Duplicates counts segments, and parts of segments, that had arrived before.
 	Duplicates uint64
 	// Lost counts segments put on the resend list, by cause.
 	Lost [Causes]uint64
 	// Unnoticed is the time from the last posting of each such segment until it was put there.
 	Unnoticed [Causes]time.Duration
 
-	// RTT has each measured round trip, less the time that an ACK was held back for. If an
-	// acknowledgement travels with an answer, the time until the answer is a part of it.
+	// RTT has each measured round trip, less the time for which the peer held the ACK back. If an
+	// acknowledgement travels with an answer, the round trip includes the time until the answer.
 	RTT histogram.Histogram
 
 	past [2]Traffic // Out and In of the sessions that have ended
@@ -106,14 +106,14 @@ func (e *Endpoint) lose(now clock.Time, g *segment, why Cause) {
 	e.stats.Unnoticed[why] += now.Sub(g.sentAt)
 }
 
-// measured takes a round trip of an open session.
+// measured records a round trip of an open session.
 func (s *session) measured(d time.Duration) {
 	s.rtt.add(d)
 	s.endpoint.stats.RTT.Record(d)
 }
 
-// Window returns how many bytes of frames may be in flight to the peer by the congestion window,
-// and how many are; 0 without a session. Bytes in queues are not in flight.
+// Window returns the congestion window and the bytes of frames in flight to the peer; 0 without a
+// session. Bytes in queues are not in flight.
 func (e *Endpoint) Window() (window, inFlight int) {
 	if e.live == nil {
 		return 0, 0

@@ -57,8 +57,8 @@ func TestLostFramesAreRetransmissionsOfTheirPeerByCause(t *testing.T) {
 	w.quiet()
 }
 
-// A message that is lost again and again is retransmitted by the tail timer as often as that is
-// allowed, and then by the timeout. The durations until each loss was noticed add up to the time
+// If a message is lost repeatedly, the tail timer retransmits it as often as it may, and then the
+// timeout does. The durations until each loss was noticed add up to the time
 // from the first posting to the last.
 func TestTheTimeThatLossesTookIsExact(t *testing.T) {
 	w, a, toB, _ := joinedTwice(t)
@@ -126,7 +126,7 @@ func TestWhatOnePeerSendsTheOtherReceives(t *testing.T) {
 	}
 }
 
-// The counts of all peers together are those of the module, under loss and duplication.
+// Under loss and duplication, the counts of all peers add up to those of the module.
 func TestTheCountsOfAllPeersAddUpToThoseOfTheNIC(t *testing.T) {
 	w, a, toB, toC := joinedTwice(t)
 	w.weather.loss, w.weather.dup, w.weather.reorder, w.weather.jitter = 0.05, 0.05, 0.1, 200*time.Microsecond

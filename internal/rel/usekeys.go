@@ -11,9 +11,9 @@ import (
 // UseKeys replaces the fabric keys and the certificate of this NIC. On a plain link it does
 // nothing.
 //
-//	open sessions            go on: their frames have keys of their own
-//	our handshakes           begin anew, with the first of the new keys
-//	handshakes of peers      go on if their fabric key is still there, and else end
+//	open sessions            stay: their frames have keys of their own
+//	our handshakes           restart with the first of the new keys
+//	handshakes of peers      continue if their fabric key is still in use, and otherwise end
 //	a Finish that is owed    leaves under its fabric key; if that is gone, the session ends with
 //	                         ErrIdentity, since no frame could complete its handshake
 func (m *Module) UseKeys(now clock.Time, fabric []trust.FabricKey, certificate []byte) {

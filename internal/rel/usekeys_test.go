@@ -64,7 +64,7 @@ func TestASessionOpensWhateverTheMomentAtWhichTheKeysChange(t *testing.T) {
 	}
 }
 
-// A NIC whose handshake was under a key that is gone has to begin anew.
+// If the key of a handshake is removed, the NIC must begin another handshake.
 func TestAHandshakeUnderAKeyThatIsGoneOpensNoSession(t *testing.T) {
 	w, a, b, ea, eb := sealedPair(t, 3, weather{delay: time.Millisecond})
 	ea.Connect(w.now)

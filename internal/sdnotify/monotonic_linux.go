@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// monotonic returns the time of CLOCK_MONOTONIC, with which a supervisor orders messages and
-// signals.
+// monotonic returns the time of CLOCK_MONOTONIC, by which a supervisor orders messages and signals.
 func monotonic() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {

@@ -1,6 +1,6 @@
-// Package sdnotify tells the supervisor of a service, such as systemd, about the service's life, by
-// the protocol of sd_notify(3): datagrams of VARIABLE=VALUE lines to the unix socket that
-// $NOTIFY_SOCKET names.
+// Package sdnotify notifies the supervisor of a service, such as systemd, of the state of the
+// service. It uses the protocol of sd_notify(3): datagrams of VARIABLE=VALUE lines to the unix
+// socket that $NOTIFY_SOCKET names.
 //
 //	start ──READY=1──► serves ──RELOADING=1, MONOTONIC_USEC=n──► reloads ──READY=1──► serves
 //	                     │                                                              │
@@ -24,12 +24,12 @@ type Supervisor struct {
 	watchdog time.Duration
 }
 
-// variables are those of the environment by which a supervisor introduces itself.
+// variables are the variables of the environment that a supervisor sets.
 var variables = []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"}
 
-// FromEnvironment returns the supervisor that the environment names, nil if there is none. It
-// removes the variables from the environment: they are not for programs that this one starts. The
-// error says what is wrong with a variable.
+// FromEnvironment returns the supervisor that the environment names; nil: none. It removes the
+// variables from the environment, so programs that this one starts do not get them. The error names
+// the malformed variable.
 func FromEnvironment() (*Supervisor, error) {
 	var values [3]string
 	var errs []error
@@ -43,8 +43,8 @@ func FromEnvironment() (*Supervisor, error) {
 	return parse(values[0], values[1], values[2], os.Getpid())
 }
 
-// parse returns the supervisor of the process pid. A name that begins with @ is of the abstract
-// namespace of sockets.
+// parse returns the supervisor from the values of the variables; own is the id of this process. A
+// socket name that begins with @ is in the abstract namespace.
 func parse(socket, usec, pid string, own int) (*Supervisor, error) {
 	switch {
 	case socket == "":
@@ -72,22 +72,22 @@ func (s *Supervisor) Watchdog() time.Duration {
 	return s.watchdog
 }
 
-// Ready tells that the service has started, or has finished a reload.
+// Ready reports that the service has started, or has finished a reload.
 func (s *Supervisor) Ready() error { return s.send("READY=1") }
 
-// Reloading tells that the service reads its configuration anew. Ready must follow.
+// Reloading reports that the service begins a reload. Ready must follow.
 func (s *Supervisor) Reloading() error {
 	return s.send("RELOADING=1\nMONOTONIC_USEC=" + strconv.FormatInt(monotonic().Microseconds(), 10))
 }
 
-// Stopping tells that the service ends.
+// Stopping reports that the service ends.
 func (s *Supervisor) Stopping() error { return s.send("STOPPING=1") }
 
-// Alive tells that the service makes progress.
+// Alive reports that the service makes progress.
 func (s *Supervisor) Alive() error { return s.send("WATCHDOG=1") }
 
-// send sends one message. It does not keep a connection: a supervisor that is executed anew may
-// have a new socket at the same place.
+// send sends one message. It does not keep a connection: a restarted supervisor may have a new
+// socket at the same path.
 func (s *Supervisor) send(text string) error {
 	if s == nil {
 		return nil
@@ -106,5 +106,5 @@ func (s *Supervisor) send(text string) error {
 	return nil
 }
 
-// sendWithin bounds how long a supervisor that does not read holds the service up.
+// sendWithin is the timeout of a message to a supervisor that does not read.
 const sendWithin = time.Second

@@ -54,8 +54,7 @@ func NewGate(fabric []trust.FabricKey, secrets *secret.Source) *Gate {
 	return g
 }
 
-// Replace replaces the fabric keys. Their indices are those of the new keys from then on. Cookies
-// stay valid.
+// Replace replaces the fabric keys. Indices then refer to the new keys. Cookies stay valid.
 func (g *Gate) Replace(fabric []trust.FabricKey) {
 	g.keys = nil
 	for _, k := range fabric {

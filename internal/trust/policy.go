@@ -123,8 +123,8 @@ func (p *Policy) Bind(id nicid.ID, key PublicKey) error {
 }
 
 // Replace replaces the ids that the configuration ties to keys, and the grants. Revocation lists
-// and authorities stay. This NIC's own id stays tied to its key. Afterwards StillGood may end
-// peers. If the error is not nil, nothing has changed.
+// and authorities stay. This NIC's own id stays tied to its key. Afterwards StillGood may refuse
+// known peers. If the error is not nil, nothing has changed.
 func (p *Policy) Replace(bound map[nicid.ID]PublicKey, grants map[nicid.ID]Roles) error {
 	for id, roles := range grants {
 		if err := roles.check(); err != nil {

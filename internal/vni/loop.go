@@ -9,14 +9,14 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// Loop is what the loop that polls a NIC has measured.
+// Loop holds the measurements of the loop that polls a NIC.
 type Loop struct {
-	// Polls has the duration of each poll that found work.
+	// Polls has the durations of the polls that found work.
 	Polls histogram.Histogram
-	// Lags has, for each poll that followed a deadline of the engine, how late it was.
+	// Lags has the delays of the polls after the deadlines of the engine.
 	Lags histogram.Histogram
-	// When the longest poll and the longest lag were, as Unix time in nanoseconds; 0 if there is
-	// none.
+	// The times of the longest poll and of the longest lag, as Unix time in nanoseconds; 0 if there
+	// is none.
 	LongestPollAt, LongestLagAt int64
 }
 

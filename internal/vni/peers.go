@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// PeerCounter is a value of which a NIC has one for each peer.
+// PeerCounter names a value that a NIC has for each peer.
 type PeerCounter int
 
 // The counters of a peer. Instants are on the clock of the NIC, in nanoseconds; durations are in
@@ -108,7 +108,7 @@ func PeerCounters() []PeerCounter {
 	return all
 }
 
-// Peer is what a PeerTable holds of one peer.
+// Peer holds the row of one peer in a PeerTable.
 type Peer struct {
 	NIC         uint64 // 0 until the peer has told its id
 	Incarnation uint64
@@ -205,14 +205,14 @@ func peerListHash() uint64 {
 	return h.Sum64()
 }
 
-// SetLen says how many rows are in use: the first n, at most limits.Peers.
+// SetLen sets the number of rows in use: the first n, at most limits.Peers.
 func (t PeerTable) SetLen(n int) {
 	if t.head != nil {
 		atomic.StoreUint64(&t.head[3], uint64(min(n, limits.Peers)))
 	}
 }
 
-// Len returns how many rows are in use; 0 for the zero PeerTable.
+// Len returns the number of rows in use; 0 for the zero PeerTable.
 func (t PeerTable) Len() int {
 	if t.head == nil {
 		return 0
@@ -220,8 +220,8 @@ func (t PeerTable) Len() int {
 	return int(min(atomic.LoadUint64(&t.head[3]), limits.Peers))
 }
 
-// Store writes a row, except for the words that have not changed. rtt replaces p.RTT, which is
-// large. Store ignores a row that the table does not have.
+// Store writes the changed words of a row. It takes the round trips from rtt and not from p.RTT, to
+// avoid a copy. It ignores a row that the table does not have.
 func (t PeerTable) Store(row int, p *Peer, rtt *histogram.Histogram) {
 	if t.rows == nil || row < 0 || row >= limits.Peers {
 		return

@@ -17,11 +17,11 @@ func writeRow(row []uint64) rowWriter {
 	return rowWriter{row: row, rest: row[1:], seq: row[0]} // no other program writes the sequence
 }
 
-// changed reports whether a word that was put differs from before.
+// changed reports whether put has changed a word.
 func (w *rowWriter) changed() bool { return w.seq%2 == 1 }
 
-// put writes the next words where they differ from before. The first such word makes the sequence
-// odd.
+// put writes those of the next words that differ from before. The first such word makes the
+// sequence odd.
 func (w *rowWriter) put(values []uint64) {
 	to := w.rest[:len(values)]
 	w.rest = w.rest[len(values):]

@@ -33,8 +33,8 @@ func keyring(keys []Key) (*memberlist.Keyring, error) {
 	return memberlist.NewKeyring(others, keys[0][:])
 }
 
-// UseKeys replaces the keys: the first seals, each opens. Members that seal with a key that is no
-// longer there are not heard any more.
+// UseKeys replaces the keys: the first seals, each opens. The NIC no longer
+// hears members that seal with a removed key.
 func (r *Registry) UseKeys(keys []Key) error {
 	if len(keys) == 0 || slices.Contains(keys, Key{}) {
 		return errors.New("gossip: no key, or a key of zeros, which no fabric has")
