@@ -79,10 +79,15 @@ func (f *fabric) kill(n *node) {
 }
 
 // addAt adds a NIC at a port, perhaps that of a killed NIC.
-func (f *fabric) addAt(id uint64, port *mem.Port) *node {
+func (f *fabric) addAt(id uint64, port *mem.Port) *node { return f.addLife(id, port, 1) }
+
+// addLife adds a NIC at a port, in the life with an incarnation.
+func (f *fabric) addLife(id uint64, port *mem.Port, incarnation uint64) *node {
 	n := &node{f: f, id: id, port: port, byEP: make(map[*rel.Endpoint]*Peer), check: clock.Never, procs: make(map[uint16]*proc),
 		named: make(map[vni.Address]int), over: make(map[vni.Address]int)}
-	n.rel = rel.New(rel.Config{NIC: id, Incarnation: 1, Secrets: secret.Seeded(id), MTU: n.port.MTU(), Tagged: true, ReceiveCapacity: uint64(limits.ReceiveCapacityBytes),
+	secrets := secret.Seeded(id + (incarnation-1)<<32) // other ones in each life
+	n.rel = rel.New(rel.Config{NIC: id, Incarnation: incarnation, Secrets: secrets, MTU: n.port.MTU(), Tagged: true,
+		ReceiveCapacity:  uint64(limits.ReceiveCapacityBytes),
 		UnreachableAfter: limits.UnreachableAfter, AckDelay: limits.AckDelay, ProbeEvery: limits.ProbeEvery}, handler{n})
 	n.Init(Config{NIC: id, Belief: Belief{HearsayFromPeers: true}, Counts: make([]uint64, len(vni.Names())),
 		UnreachableAfter: limits.UnreachableAfter, FailureTimeout: limits.FailureTimeout, ProbeEvery: limits.ProbeEvery}, n)

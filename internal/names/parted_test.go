@@ -125,3 +125,72 @@ func TestATableIsSyncedWhenWhatItPromisedHasCome(t *testing.T) {
 		t.Errorf("with both: told %v, synced %v", p.told, p.synced)
 	}
 }
+
+// A NIC is lost by silence, and a process of another NIC takes its name. The NIC restarts, and a
+// process there claims the name before it meets the others. In its new life the NIC is a newcomer:
+// the name stays with the present holder, though the NIC has the lower id.
+func TestANICInANewLifeDoesNotTakeItsNameBack(t *testing.T) { // decision 15
+	for _, home := range []int{0, 2} {
+		f := newFabric(t, 3)
+		n, dead, heir := f.nics[0], f.nics[1], f.nics[2]
+		name := f.nics[home].homed()
+		first := dead.claim(1, name)
+		f.until("the first claim ends", first.over)
+		f.run(time.Millisecond)
+		f.kill(dead)
+		n.loses(n.Peer(2))
+		heir.loses(heir.Peer(2))
+		holder := heir.claim(1, name)
+		f.until("the next claim ends", holder.over)
+		if !first.held || !holder.held {
+			t.Fatalf("home %d: the first held %v, the next %v (%v)", home+1, first.held, holder.held, holder.why)
+		}
+		f.cut = func(a, _ uint64) bool { return a == 2 }
+		back := f.addLife(2, dead.port, 2)
+		late := back.claim(2, name)
+		f.until("the claim holds apart from the others", func() bool { return late.held })
+		f.cut = nil
+		f.until("the NIC is back", func() bool {
+			p, q := n.Peer(2), heir.Peer(2)
+			return p != nil && q != nil && p.Synced() && q.Synced()
+		})
+		f.run(2 * time.Second)
+		if holder.lostTo != (vni.Address{}) || late.lostTo != holder.at {
+			t.Errorf("home %d: the holder has lost the name to %v, and the NIC that is back to %v; expected %v and %v",
+				home+1, holder.lostTo, late.lostTo, vni.Address{}, holder.at)
+		}
+		f.found(name, holder.at)
+	}
+}
+
+// A NIC that comes up while a claim is open is promised its outcome. If the claim does not hold,
+// the NIC is told of its end. Otherwise sends to unknown names would wait there.
+func TestTheEndOfAClaimIsToldWhereItsOutcomeWasPromised(t *testing.T) { // decision 15
+	answer := func(verdict byte) func(n *node, p *proc) {
+		return func(n *node, p *proc) {
+			n.takes(2, []byte{wire.TableAnswer, verdict, byte(p.at.Slot), 0, byte(p.at.Gen), answerLen - 1: 0})
+		}
+	}
+	for what, ends := range map[string]func(n *node, p *proc){
+		"its process ends":  func(n *node, p *proc) { n.End(p.at) },
+		"it is refused":     answer(askRefused),
+		"it is not allowed": answer(askForbidden),
+	} {
+		f := newFabric(t, 2)
+		n, home := f.nics[0], f.nics[1]
+		home.keep = func(_ *Peer, op byte) bool { return op != wire.TableAsk }
+		p := n.claim(1, homedInTurn(2, 1, 3))
+		f.until("the home is asked", func() bool { return len(home.kept) > 0 })
+		late := f.add(3)
+		f.until("the new NIC has the table", func() bool { q := late.Peer(1); return q != nil && q.told })
+		if p.over() || late.Peer(1).Synced() {
+			t.Fatalf("%s: the claim has ended %v, and the new NIC knows all: %v", what, p.over(), late.Peer(1).Synced())
+		}
+		ends(n, p)
+		f.run(100 * time.Millisecond)
+		if ended, _ := late.Ended(p.at); !late.Peer(1).Synced() || !ended {
+			t.Errorf("%s: the new NIC knows all: %v, and the end of the process: %v",
+				what, late.Peer(1).Synced(), ended)
+		}
+	}
+}

@@ -184,3 +184,24 @@ func TestANICThatWasToldIsForgottenInTimeThoughItIsCalled(t *testing.T) {
 		t.Errorf("it is forgotten after %v and %d attempts; expected %v", took, attempts, limits.FailureTimeout)
 	}
 }
+
+// A NIC that stays away is called at each of its addresses again and again. Each address is listed
+// as silent once.
+func TestAnAddressThatStaysSilentIsListedOnce(t *testing.T) {
+	f := newFabric(t, 1)
+	n, at := f.nics[0], nowhere(2)
+	if err := n.AddNode(2, at[0], at[1]); err != nil {
+		t.Fatal(err)
+	}
+	p, turns, last := n.Peer(2), 0, at[0]
+	f.until("each address is called several times", func() bool {
+		if p.Addr() != last {
+			last = p.Addr()
+			turns++
+		}
+		return turns == 5
+	})
+	if len(p.silentAt) != len(at) || p.NoAnswerAt() != at[0].String() {
+		t.Errorf("after %d turns silent at %v, no answer at %q; expected %v", turns, p.silentAt, p.NoAnswerAt(), at[0])
+	}
+}
