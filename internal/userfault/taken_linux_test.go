@@ -2,6 +2,7 @@ package userfault
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +115,36 @@ func TestAProgramThatEndsLeavesNothingOnTheDevice(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("the device keeps what the program had")
 		}
+	}
+}
+
+// heeding is a device whose Discard heeds its context, as that of a device on servers does.
+type heeding struct {
+	*device
+	discards []error // the state of the context at each Discard
+}
+
+func (h *heeding) Discard(ctx context.Context, offset, n int64) error {
+	h.discards = append(h.discards, ctx.Err())
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return h.device.Discard(ctx, offset, n)
+}
+
+// The work for a program ends with the program, but the device has its room back after that.
+func TestTheRoomOfAProgramIsDiscardedAfterItsEnd(t *testing.T) {
+	const size = 1 << 20
+	d := &heeding{device: &device{b: make([]byte, size)}}
+	var log lines
+	p := &Pager{cfg: Config{Device: d, Page: 4096, Resident: 256 << 10, Timeout: patience, Log: log.add}, page: 4096}
+	program, pager := packets(t)
+	program.Close()
+	if err := p.attend(t.Context(), pager); err == nil {
+		t.Error("a program that has gone gets its memory")
+	}
+	if len(d.discards) != 1 || d.discards[0] != nil || log.String() != "" {
+		t.Errorf("discards with %v, and the log has %q; expected one under a live context", d.discards, log.String())
 	}
 }
 
