@@ -87,6 +87,33 @@ func TestTheStrangerThatWasSilentTheLongestMakesWay(t *testing.T) {
 	}
 }
 
+// A bounded number of clients is told the reason concurrently, but any number one after another.
+func TestEachClientThatIsTurnedAwayLearnsTheReason(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "nic.sock")
+	l, err := ctl.Listen(path, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	d := &Daemon{door: newDoor(Config{})}
+	for i := range cap(d.turning) + 1 {
+		tool, err := ctl.Dial(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.turnAway(c, ctl.ErrRefused)
+		if _, err := tool.Nodes(t.Context()); !errors.Is(err, ctl.ErrRefused) {
+			t.Errorf("client %d: %v; expected %v", i+1, err, ctl.ErrRefused)
+		}
+		tool.Close()
+		eventually(t, "the return of its token", func() bool { return len(d.turning) == 0 })
+	}
+}
+
 func TestNoConnectionEntersAtTheEnd(t *testing.T) {
 	h := newDoor(Config{})
 	h.closing = true

@@ -369,3 +369,27 @@ func TestTheEndOfADaemonEndsItsKeepers(t *testing.T) {
 		t.Error("the keeper outlives its daemon")
 	}
 }
+
+// A job whose keeper cannot be started is over at once. The end of its daemon does not wait for it.
+func TestADaemonEndsAfterAKeeperThatCannotBeStarted(t *testing.T) {
+	c := withSlots(t, 1, 4, "starts")[0]
+	c.Keeper = []string{"/nonexistent/keeper"}
+	d, err := daemon.New(c, &logWriter{t: t})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := start(func() error { return d.Run(ctx) })
+	l := launch(t, c)
+	r := l.reserve(t, 0, l.wants(4))
+	if fmt.Sprint(causes(r)) != "[host]" || !strings.Contains(r.Refusals[0].Text, "the keeper cannot be started") {
+		t.Errorf("refused for %+v", r.Refusals)
+	}
+	if s, err := l.conn.NIC(0).Job(t.Context(), &ctl.Job{What: ctl.JobSlots}); err != nil || s.Free != 4 {
+		t.Errorf("slots %+v, %v; expected 4 free", s, err)
+	}
+	stop()
+	if err := ends(t, "the daemon", ended); err != nil {
+		t.Error(err)
+	}
+}
