@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 )
 
@@ -14,9 +13,10 @@ import (
 //	             ▲        accept, or the end of a chain whose policy is accept ─► next base chain
 //	             └─ jump, goto: the rules of another chain
 //
-// It knows matches of protocol, ports and addresses. It treats a rule with another match, such as
-// the state of a connection or a named set, as one that does not match. So it reports a rule only
-// if the rule drops every such frame.
+// It judges a frame of a NIC by the matches that it knows: protocol, ports, addresses and the
+// loopback interface. It does not know others, such as the state of a connection or a named set. A
+// rule with such a match is taken to drop nothing, and a rule that may accept the frame makes the
+// verdict of its chain unknown. So a chain is named only if it drops each such frame.
 type ruleset struct {
 	chains []chain
 	rules  map[chainID][]rule
@@ -46,6 +46,7 @@ type packet struct {
 	hook   string
 	local  uint16
 	remote netip.AddrPort
+	inside bool // remote is of this host, so the frame passes its loopback interface
 }
 
 // ownField returns the field of the UDP header with the port of this host's NIC.
@@ -81,12 +82,8 @@ func parseRuleset(text []byte) (*ruleset, error) {
 
 // drops returns the base chains that drop a packet.
 func (r *ruleset) drops(k *packet) (all []chain) {
-	family := "ip"
-	if k.remote.Addr().Unmap().Is6() {
-		family = "ip6"
-	}
 	for _, c := range r.chains {
-		if c.Hook != k.hook || c.Family != family && c.Family != "inet" {
+		if c.Hook != k.hook || c.Family != k.family() && c.Family != "inet" {
 			continue
 		}
 		verdict := r.run(c.id(), k, mostJumps)
@@ -103,6 +100,7 @@ const (
 	verdictNone verdict = iota // the rules end without one
 	verdictAccept
 	verdictDrop
+	verdictUnknown
 )
 
 // mostJumps bounds the chains that one packet passes, as the kernel does.
@@ -121,34 +119,81 @@ func (r *ruleset) run(id chainID, k *packet, jumps int) verdict {
 
 // apply returns the verdict of one rule. last is true if the chain ignores all later rules.
 func (r *ruleset) apply(u *rule, k *packet, jumps int) (v verdict, last bool) {
+	sure, may := true, false // it applies for certain; a statement that is not known may decide
 	for _, e := range u.Expr {
 		for kind, value := range e {
 			switch kind {
 			case "match":
-				if !k.matches(value) {
+				switch k.matches(value) {
+				case no:
 					return verdictNone, false
+				case unknown:
+					sure = false
 				}
 			case "drop", "reject":
-				return verdictDrop, true
-			case "accept":
-				return verdictAccept, true
-			case "return":
+				if sure && !may {
+					return verdictDrop, true
+				}
+				return verdictNone, false // if later rules drop it, it is dropped in any case
+			case "accept", "return":
+				if !sure || may {
+					return verdictUnknown, true
+				}
+				if kind == "accept" {
+					return verdictAccept, true
+				}
 				return verdictNone, true
 			case "jump", "goto":
-				var to struct {
-					Target string `json:"target"`
-				}
-				if json.Unmarshal(value, &to) != nil || jumps == 0 {
-					return verdictNone, false
-				}
-				return r.run(chainID{u.Family, u.Table, to.Target}, k, jumps-1), kind == "goto"
-			case "counter", "log", "comment": // they decide nothing
+				return r.enter(u, value, k, jumps, kind == "goto", sure && !may)
+			case "counter", "log", "comment", "mangle": // they decide nothing
+			case "limit", "quota", "ct count":
+				sure = false
+			case "xt": // a match, or the target at the end
+				may = true
 			default:
-				return verdictNone, false
+				return verdictUnknown, true
 			}
 		}
 	}
+	if may {
+		return verdictUnknown, true
+	}
 	return verdictNone, false
+}
+
+// enter returns the verdict of a rule that passes a packet to another chain.
+func (r *ruleset) enter(u *rule, value json.RawMessage, k *packet, jumps int, leaves, sure bool) (verdict, bool) {
+	var to struct {
+		Target string `json:"target"`
+	}
+	if json.Unmarshal(value, &to) != nil || jumps == 0 {
+		return verdictUnknown, true
+	}
+	v := r.run(chainID{u.Family, u.Table, to.Target}, k, jumps-1)
+	switch {
+	case sure:
+		return v, leaves
+	case v == verdictDrop, v == verdictNone && !leaves:
+		return verdictNone, false
+	}
+	return verdictUnknown, true
+}
+
+// truth is what is known of a condition.
+type truth uint8
+
+const (
+	unknown truth = iota
+	no
+	yes
+)
+
+// is returns the truth of a fact that is known.
+func is(fact bool) truth {
+	if fact {
+		return yes
+	}
+	return no
 }
 
 // match is one condition of a rule.
@@ -166,44 +211,51 @@ type match struct {
 	Right json.RawMessage `json:"right"`
 }
 
-// matches reports whether a packet is known to meet a condition.
-func (k *packet) matches(text json.RawMessage) bool {
+// matches reports whether a packet meets a condition.
+func (k *packet) matches(text json.RawMessage) truth {
 	var m match
 	if json.Unmarshal(text, &m) != nil {
-		return false
+		return unknown
 	}
-	is, known := k.meets(&m)
+	if l := m.Left.Payload; l != nil && k.without(l.Protocol) {
+		return no // whatever the operator: the rule is about another protocol
+	}
+	t := k.meets(&m)
 	switch {
-	case !known:
-		return false
+	case t == unknown || m.Op == "==" || m.Op == "in":
+		return t
 	case m.Op == "!=":
-		return !is
+		return is(t == no)
 	}
-	return is && (m.Op == "==" || m.Op == "in")
+	return unknown
 }
 
-// meets compares the field of a packet with the right side of a condition. known is false if it
-// cannot.
-func (k *packet) meets(m *match) (is, known bool) {
-	var name string
-	if json.Unmarshal(m.Right, &name) == nil && strings.HasPrefix(name, "@") {
-		return false, false
+// family returns the name of the protocol that carries the packet, as nft calls it.
+func (k *packet) family() string {
+	if k.remote.Addr().Unmap().Is6() {
+		return "ip6"
 	}
+	return "ip"
+}
+
+// without reports whether a packet has no header of a protocol. A frame of a NIC is UDP.
+func (k *packet) without(protocol string) bool {
+	switch protocol {
+	case "tcp", "icmp", "icmpv6", "sctp", "dccp", "udplite":
+		return true
+	case "ip", "ip6":
+		return protocol != k.family()
+	}
+	return false
+}
+
+// meets compares the field of a packet with the right side of a condition.
+func (k *packet) meets(m *match) truth {
 	if m.Left.Meta != nil {
-		switch m.Left.Meta.Key {
-		case "l4proto":
-			return inSet(m.Right, func(v json.RawMessage) bool { return isWord(v, "udp") }), true
-		case "nfproto":
-			family := "ipv4"
-			if k.remote.Addr().Unmap().Is6() {
-				family = "ipv6"
-			}
-			return inSet(m.Right, func(v json.RawMessage) bool { return isWord(v, family) }), true
-		}
-		return false, false
+		return k.meetsMeta(m.Left.Meta.Key, m.Right)
 	}
 	if m.Left.Payload == nil {
-		return false, false
+		return unknown
 	}
 	field := m.Left.Payload.Field
 	switch m.Left.Payload.Protocol {
@@ -212,67 +264,111 @@ func (k *packet) meets(m *match) (is, known bool) {
 		if k.hook == "output" {
 			ports = map[string]uint16{"sport": k.local, "dport": k.remote.Port()}
 		}
-		port, ok := ports[field]
-		return inSet(m.Right, func(v json.RawMessage) bool { return isPort(v, port) }), ok
+		if port, ok := ports[field]; ok {
+			return inSet(m.Right, func(v json.RawMessage) truth { return isPort(v, port) })
+		}
 	case "ip", "ip6":
 		switch {
 		case field == "protocol", field == "nexthdr":
-			return inSet(m.Right, func(v json.RawMessage) bool { return isWord(v, "udp") }), true
+			return inSet(m.Right, func(v json.RawMessage) truth { return isWord(v, "udp") })
 		case field == "saddr" && k.hook == "input", field == "daddr" && k.hook == "output":
-			return inSet(m.Right, func(v json.RawMessage) bool { return isAddr(v, k.remote.Addr().Unmap()) }), true
+			remote := k.remote.Addr().Unmap().WithZone("")
+			return inSet(m.Right, func(v json.RawMessage) truth { return isAddr(v, remote) })
 		}
-		return false, false
-	case "tcp", "icmp", "icmpv6", "sctp", "dccp", "udplite":
-		return false, m.Op == "==" || m.Op == "in" // a frame of a NIC is UDP
 	}
-	return false, false
+	return unknown
+}
+
+// meetsMeta compares a fact about a packet that is in none of its headers.
+func (k *packet) meetsMeta(key string, right json.RawMessage) truth {
+	switch key {
+	case "l4proto":
+		return inSet(right, func(v json.RawMessage) truth { return isWord(v, "udp") })
+	case "nfproto":
+		family := map[string]string{"ip": "ipv4", "ip6": "ipv6"}[k.family()]
+		return inSet(right, func(v json.RawMessage) truth { return isWord(v, family) })
+	case "iif", "iifname", "oif", "oifname":
+		if (key[0] == 'i') == (k.hook == "input") && isWord(right, "lo") == yes {
+			return is(k.inside || k.remote.Addr().IsLoopback())
+		}
+	}
+	return unknown
 }
 
 // inSet reports whether a value, or one of a set of values, is the wanted one.
-func inSet(right json.RawMessage, is func(json.RawMessage) bool) bool {
+func inSet(right json.RawMessage, wanted func(json.RawMessage) truth) truth {
 	var set struct {
 		Set []json.RawMessage `json:"set"`
 	}
-	if json.Unmarshal(right, &set) == nil && set.Set != nil {
-		return slices.ContainsFunc(set.Set, is)
+	if json.Unmarshal(right, &set) != nil || set.Set == nil {
+		return wanted(right)
 	}
-	return is(right)
+	all := no
+	for _, v := range set.Set {
+		var with struct { // a comment or a counter
+			Elem struct {
+				Val json.RawMessage `json:"val"`
+			} `json:"elem"`
+		}
+		if json.Unmarshal(v, &with) == nil && with.Elem.Val != nil {
+			v = with.Elem.Val
+		}
+		switch wanted(v) {
+		case yes:
+			return yes
+		case unknown:
+			all = unknown
+		}
+	}
+	return all
 }
 
-func isWord(v json.RawMessage, want string) bool {
+func isWord(v json.RawMessage, want string) truth {
 	var s string
-	return json.Unmarshal(v, &s) == nil && s == want
+	if json.Unmarshal(v, &s) != nil || strings.HasPrefix(s, "@") {
+		return unknown
+	}
+	return is(s == want)
 }
 
 // isPort reports whether a value is a port, or a range with it.
-func isPort(v json.RawMessage, port uint16) bool {
+func isPort(v json.RawMessage, port uint16) truth {
 	var one uint16
 	if json.Unmarshal(v, &one) == nil {
-		return one == port
+		return is(one == port)
 	}
 	var within struct {
 		Range []uint16 `json:"range"`
 	}
-	return json.Unmarshal(v, &within) == nil && len(within.Range) == 2 &&
-		within.Range[0] <= port && port <= within.Range[1]
+	if json.Unmarshal(v, &within) != nil || len(within.Range) != 2 {
+		return unknown
+	}
+	return is(within.Range[0] <= port && port <= within.Range[1])
 }
 
-// isAddr reports whether a value is an address, or a prefix with it.
-func isAddr(v json.RawMessage, addr netip.Addr) bool {
+// isAddr reports whether a value is an address, or a prefix or a range with it.
+func isAddr(v json.RawMessage, addr netip.Addr) truth {
 	var one string
 	if json.Unmarshal(v, &one) == nil {
 		a, err := netip.ParseAddr(one)
-		return err == nil && a == addr.WithZone("")
+		if err != nil {
+			return unknown
+		}
+		return is(a == addr)
 	}
 	var within struct {
 		Prefix struct {
-			Addr string `json:"addr"`
-			Len  int    `json:"len"`
+			Addr netip.Addr `json:"addr"`
+			Len  int        `json:"len"`
 		} `json:"prefix"`
+		Range []netip.Addr `json:"range"`
 	}
-	if json.Unmarshal(v, &within) != nil {
-		return false
+	switch err := json.Unmarshal(v, &within); {
+	case err != nil:
+	case len(within.Range) == 2:
+		return is(!addr.Less(within.Range[0]) && !within.Range[1].Less(addr))
+	case within.Prefix.Addr.IsValid():
+		return is(netip.PrefixFrom(within.Prefix.Addr, within.Prefix.Len).Contains(addr))
 	}
-	a, err := netip.ParseAddr(within.Prefix.Addr)
-	return err == nil && netip.PrefixFrom(a, within.Prefix.Len).Contains(addr.WithZone(""))
+	return unknown
 }
