@@ -110,14 +110,33 @@ func (local) Probe(at netip.AddrPort) error {
 		return err
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(probeWithin)); err != nil {
-		return err
-	}
 	if _, err := c.Write([]byte{0}); err != nil {
 		return err
 	}
-	if _, err := c.Read(make([]byte, 1)); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+	return refusal(c, time.Now().Add(probeWithin))
+}
+
+// refusal returns the error that the network reports about a datagram until a time, or nil. An
+// error that is pending at that time counts.
+func refusal(c *net.UDPConn, end time.Time) error {
+	if err := c.SetReadDeadline(end); err != nil {
 		return err
+	}
+	if _, err := c.Read(make([]byte, 1)); err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var number int
+	if cerr := raw.Control(func(fd uintptr) {
+		number, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR)
+	}); cerr != nil || err != nil {
+		return errors.Join(cerr, err)
+	}
+	if number != 0 {
+		return unix.Errno(number)
 	}
 	return nil
 }

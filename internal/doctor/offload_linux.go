@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"bytes"
 	"errors"
 	"net"
 	"net/netip"
@@ -17,14 +18,29 @@ import (
 //	two sends of one datagram each ────────────────────────────► two errors: the host answers
 //
 // A batch that stays whole up to the other kernel, as on a veth, gets one error. Hosts bound the
-// rate of such errors, so Offload sends few datagrams. A path may lose datagrams at random, so
-// Offload tries a batch twice.
+// rate of such errors, so there are few datagrams. A path may lose datagrams at random, so a batch
+// is tried twice. An error may arrive during a later probe. It returns the beginning of its datagram,
+// whose first byte tells the probe.
 
 const (
 	offloadPort   = 7 // Echo, a service without servers today
 	offloadBytes  = 400
 	offloadWithin = 150 * time.Millisecond
 )
+
+// These are the first bytes of the datagrams of each probe.
+const (
+	firstBatch byte = iota
+	secondBatch
+	singles
+	offloadProbes
+)
+
+// prober is a socket that counts the errors about the datagrams of each probe.
+type prober struct {
+	fd     int
+	errors [offloadProbes]int
+}
 
 // Offload implements Host.
 func (local) Offload(to netip.Addr) (lost bool, err error) {
@@ -33,17 +49,26 @@ func (local) Offload(to netip.Addr) (lost bool, err error) {
 		return false, err
 	}
 	defer unix.Close(fd)
-	for range 2 {
-		switch n, err := probeBatch(fd); {
+	p := &prober{fd: fd}
+	for _, batch := range []byte{firstBatch, secondBatch} {
+		switch err := p.batch(batch); {
 		case errors.Is(err, unix.EIO), errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOPROTOOPT):
 			return false, nil // the kernel has no offload here, and says so
-		case err != nil || n > 0:
+		case err != nil:
+			return false, err
+		}
+		if err := p.await(batch, 1, time.Now().Add(offloadWithin)); err != nil || p.works() {
 			return false, err
 		}
 	}
-	n, err := probeSingles(fd)
-	return err == nil && n >= 2, err
+	if err = p.singles(); err == nil {
+		err = p.await(singles, 2, time.Now().Add(offloadWithin))
+	}
+	return err == nil && !p.works() && p.errors[singles] >= 2, err
 }
+
+// works reports whether a datagram of a batch has arrived at the other host.
+func (p *prober) works() bool { return p.errors[firstBatch]+p.errors[secondBatch] > 0 }
 
 // openProber returns a socket that reports the ICMP errors about its datagrams.
 func openProber(to netip.Addr) (fd int, err error) {
@@ -70,36 +95,28 @@ func openProber(to netip.Addr) (fd int, err error) {
 	return fd, nil
 }
 
-// probeBatch sends two datagrams in one send, and returns how many errors come back.
-func probeBatch(fd int) (int, error) {
-	if err := unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, offloadBytes); err != nil {
-		return 0, err
+// batch sends two datagrams in one send.
+func (p *prober) batch(which byte) error {
+	if err := unix.SetsockoptInt(p.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, offloadBytes); err != nil {
+		return err
 	}
-	if err := send(fd, 2*offloadBytes); err != nil {
-		return 0, err
-	}
-	return errorsOn(fd)
+	return p.send(which, 2*offloadBytes)
 }
 
-// probeSingles sends two datagrams one by one, and returns how many errors come back.
-func probeSingles(fd int) (int, error) {
-	if err := unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 0); err != nil {
-		return 0, err
+// singles sends two datagrams one by one.
+func (p *prober) singles() error {
+	if err := unix.SetsockoptInt(p.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 0); err != nil {
+		return err
 	}
-	for range 2 {
-		if err := send(fd, offloadBytes); err != nil {
-			return 0, err
-		}
-	}
-	return errorsOn(fd)
+	return errors.Join(p.send(singles, offloadBytes), p.send(singles, offloadBytes))
 }
 
-// send sends bytes. The kernel may first report an error of an earlier datagram; that error is
-// in the error queue, too.
-func send(fd, bytes int) error {
-	b := make([]byte, bytes)
+// send sends bytes of a probe. An error of an earlier datagram may be reported first; it is in the
+// error queue, too.
+func (p *prober) send(which byte, n int) error {
+	b := bytes.Repeat([]byte{which}, n)
 	for range 4 {
-		_, err := unix.Write(fd, b)
+		_, err := unix.Write(p.fd, b)
 		if !errors.Is(err, unix.ECONNREFUSED) {
 			return err
 		}
@@ -107,19 +124,31 @@ func send(fd, bytes int) error {
 	return unix.ECONNREFUSED
 }
 
-// errorsOn returns how many ICMP errors arrive at a socket, at most two.
-func errorsOn(fd int) (n int, err error) {
+// await counts the errors that arrive until there are some of one probe, or until end. It counts
+// those that are there at end, however late it is called.
+func (p *prober) await(which byte, some int, end time.Time) error {
+	for {
+		late := !time.Now().Before(end)
+		if err := p.count(); err != nil || late || p.errors[which] >= some {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// count counts the errors that have arrived. It ignores those without the beginning of their
+// datagram.
+func (p *prober) count() error {
 	buf, control := make([]byte, 1), make([]byte, 512)
-	for end := time.Now().Add(offloadWithin); n < 2 && time.Now().Before(end); {
-		_, _, _, _, err := unix.Recvmsg(fd, buf, control, unix.MSG_ERRQUEUE)
+	for {
+		n, _, _, _, err := unix.Recvmsg(p.fd, buf, control, unix.MSG_ERRQUEUE)
 		switch {
-		case err == nil:
-			n++
 		case errors.Is(err, unix.EAGAIN):
-			time.Sleep(time.Millisecond)
-		default:
-			return n, os.NewSyscallError("recvmsg", err)
+			return nil
+		case err != nil:
+			return os.NewSyscallError("recvmsg", err)
+		case n == 1 && buf[0] < offloadProbes:
+			p.errors[buf[0]]++
 		}
 	}
-	return n, nil
 }
