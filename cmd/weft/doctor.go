@@ -8,11 +8,14 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/doctor"
+	"github.com/weftnet/weft/internal/fabric"
 	"github.com/weftnet/weft/internal/version"
 )
 
@@ -59,7 +62,7 @@ func runDoctor(c *cobra.Command, o *doctorOptions) error {
 	ctx, cancel := context.WithTimeout(c.Context(), answerWithin)
 	defer cancel()
 	if c.Flags().Changed("peer") {
-		if p.Peer, err = lookUpPeer(ctx, o.peer); err != nil {
+		if p.Peers, err = lookUpPeer(ctx, o.peer); err != nil {
 			return usagef("--peer %q: %w", o.peer, err)
 		}
 	}
@@ -81,19 +84,22 @@ func runDoctor(c *cobra.Command, o *doctorOptions) error {
 	return err
 }
 
-// lookUpPeer returns the address of a host.
-func lookUpPeer(ctx context.Context, host string) (netip.Addr, error) {
+// lookUpPeer returns the addresses of a host. Its NIC may be at any of them.
+func lookUpPeer(ctx context.Context, host string) ([]netip.Addr, error) {
 	if at, err := netip.ParseAddr(host); err == nil {
-		return at.Unmap(), nil
+		return []netip.Addr{at.Unmap()}, nil
 	}
 	all, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	switch {
 	case err != nil:
-		return netip.Addr{}, fmt.Errorf("expected an IP or the name of a host: %w", err)
+		return nil, fmt.Errorf("expected an IP or the name of a host: %w", err)
 	case len(all) == 0:
-		return netip.Addr{}, errors.New("expected the name of a host with an address")
+		return nil, errors.New("expected the name of a host with an address")
 	}
-	return all[0].Unmap(), nil
+	for i, a := range all {
+		all[i] = a.Unmap()
+	}
+	return all, nil
 }
 
 // admit asks the daemon of the host for its state and its setup. Without a daemon, it reads the
@@ -119,14 +125,31 @@ func admit(ctx context.Context, p *doctor.Patient, o *doctorOptions, configured 
 	if p.NIC, err = doctor.Ask(ctx, conn); err != nil {
 		return fmt.Errorf("the daemon of this host: %w; if it is of another build, restart it", err)
 	}
+	if p.NIC.Info.PID == 0 {
+		return errors.New("the daemon of this host has a PID namespace that this one does not see; " +
+			"run weft doctor where the daemon runs")
+	}
 	if p.Setup, err = setupOfDaemon(p.Host, p.NIC.Info.PID); err != nil {
 		return err
 	}
+	p.Setup.Foreign = p.Setup.Foreign || p.NIC.Contained
 	if socket, _ := ctl.CutLink(o.socket); socket != "" {
 		p.Setup.Socket = socket
 	}
-	if links, err := conn.Links(ctx); err == nil && len(links) > 0 && links[0].Name != p.NIC.Info.Network {
+	links, err := conn.Links(ctx)
+	further := err == nil && len(links) > 0 && links[0].Name != p.NIC.Info.Network
+	if further {
 		ofFurtherLink(&p.Setup, p.NIC.Info.Network)
+	}
+	if dir := p.NIC.Info.StateDir; dir != "" {
+		p.Setup.StateDir = dir
+		if further {
+			dir = filepath.Dir(filepath.Dir(dir))
+		}
+		if p.Setup.KeyFile == "" && os.Geteuid() == 0 { // root's daemon keeps it with its state
+			p.Setup.KeyFile = filepath.Join(dir, fabric.FileName)
+			p.Setup.KeyPath = p.Setup.KeyFile
+		}
 	}
 	if at, err := netip.ParseAddrPort(p.NIC.Info.Address); err == nil {
 		p.Setup.Listen = at

@@ -2,12 +2,15 @@ package main
 
 import (
 	"cmp"
+	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/weftnet/weft/internal/doctor"
+	"github.com/weftnet/weft/internal/fabric"
 )
 
 // setupOf returns the setup of a daemon with these arguments in a working directory; empty: this
@@ -35,6 +38,9 @@ func setupOf(args []string, dir string) (doctor.Setup, error) {
 	}
 	if len(conf.KeyFiles) > 0 {
 		s.KeyFile = within(dir, conf.KeyFiles[0])
+	}
+	if s.KeyPath, err = fabricFile(s.KeyFile); err != nil {
+		s.KeyPath = "" // such as for a user without a home
 	}
 	if conf.Certificate != "" {
 		s.Certificate = within(dir, conf.Certificate)
@@ -78,13 +84,52 @@ func setupOfDaemon(h doctor.Host, pid int) (doctor.Setup, error) {
 	if err != nil {
 		return s, err
 	}
-	if env, err := h.Read(proc + "/environ"); err == nil && !s.GSO {
-		s.NoGSO = s.NoGSO || withoutGSO(string(env))
+	if env, err := h.Read(proc + "/environ"); err == nil {
+		s.NoGSO = s.NoGSO || !s.GSO && withoutGSO(string(env))
+		s.Env = carriedOver(string(env))
+		for _, e := range s.Env {
+			if file, ok := strings.CutPrefix(e, fabric.FileVariable+"="); ok && file != "" && s.KeyFile == "" {
+				s.KeyFile = within(dir, file)
+				s.KeyPath = s.KeyFile
+			}
+		}
 	}
+	s.Foreign = !ours(h, proc)
 	if group, err := h.Read(proc + "/cgroup"); err == nil {
 		s.Service, s.OfUser = unitOf(h, string(group), pid)
 	}
 	return s, nil
+}
+
+// ours reports whether a process is known to belong to this user.
+func ours(h doctor.Host, proc string) bool {
+	status, err := h.Read(proc + "/status")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(status)) {
+		if ids, ok := strings.CutPrefix(line, "Uid:"); ok {
+			words := strings.Fields(ids) // real, effective, saved, and that of files
+			return len(words) > 1 && words[1] == strconv.Itoa(os.Geteuid())
+		}
+	}
+	return false
+}
+
+// carried are the variables that a restarted daemon needs to find its files and to run as before.
+// No others are carried over, since some are secrets and the command is printed.
+var carried = []string{
+	"WEFT_GSO", "WEFT_SOCKET", fabric.FileVariable, "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME",
+}
+
+// carriedOver returns those of an environment, as NAME=VALUE.
+func carriedOver(env string) (some []string) {
+	for e := range strings.SplitSeq(env, "\x00") {
+		if name, _, ok := strings.Cut(e, "="); ok && slices.Contains(carried, name) {
+			some = append(some, e)
+		}
+	}
+	return some
 }
 
 // withoutGSO reports whether $WEFT_GSO switches segmentation offload off in an environment.

@@ -328,8 +328,10 @@ type Info struct {
 	Guard   string `json:"guard"`   // of its links: GuardSealed or GuardPlain
 	Key     string `json:"key"`     // its static key
 	// Fabric is the fingerprint of the fabric key that the NIC calls with; empty on a plain link.
-	Fabric     string `json:"fabric"`
-	PID        int    `json:"pid"`
+	Fabric string `json:"fabric"`
+	PID    int    `json:"pid"` // in its own PID namespace
+	// StateDir is the absolute path of the directory with its keys.
+	StateDir   string `json:"state_dir,omitempty"`
 	Started    int64  `json:"started"` // Unix time in nanoseconds
 	Goroutines int    `json:"goroutines"`
 	Clock      int64  `json:"clock"` // the NIC's clock, in nanoseconds: instants among its counters are on it
@@ -360,6 +362,8 @@ type Node struct {
 	Frame int `json:"frame"`
 	// WholeFrame is the length in bytes of the longest frame that both NICs take.
 	WholeFrame int `json:"whole_frame"`
+	// Narrow equals Frame if the path was found to carry no longer frame; 0: not, or not yet.
+	Narrow int `json:"narrow,omitempty"`
 	// Guard is how a session with the NIC is guarded: GuardSealed, GuardProved or GuardPlain;
 	// empty: down.
 	Guard string `json:"guard,omitempty"`

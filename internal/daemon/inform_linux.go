@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
@@ -66,6 +67,9 @@ func (d *Daemon) info() *ctl.Info {
 		Version: version.Release, Commit: version.Commit(), PID: os.Getpid(), Started: d.started.UnixNano(),
 		Goroutines: runtime.NumGoroutine(), Clock: int64(poller.Now()), Reasons: d.reasons,
 		Guard: ctl.GuardPlain, Key: d.key.Public().String()}
+	if dir, err := filepath.Abs(d.settings.stateDir); err == nil {
+		i.StateDir = dir
+	}
 	if !d.settings.config.Plain {
 		i.Guard, i.Fabric = ctl.GuardSealed, d.live.Load().keys.keys[0].Fingerprint()
 	}
@@ -103,7 +107,7 @@ func (d *Daemon) nodes() (l []ctl.Node) {
 			state = "up"
 		}
 		c := ctl.Node{ID: registry.NICID(n.ID), Address: n.Addr.String(), State: state, Incarnation: n.Incarnation,
-			Processes: n.Processes, RTT: n.RTTNanos, Frame: n.Frame, WholeFrame: n.WholeFrame,
+			Processes: n.Processes, RTT: n.RTTNanos, Frame: n.Frame, WholeFrame: n.WholeFrame, Narrow: n.Narrow,
 			Guard: guardOf(&n), Suite: n.Suite}
 		if n.Elsewhere.IsValid() {
 			c.Elsewhere = n.Elsewhere.String()

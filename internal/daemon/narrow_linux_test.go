@@ -57,6 +57,13 @@ func TestAPathThatCarriesLessThanItsEndsIsFoundAndCrossed(t *testing.T) {
 			if !strings.Contains(log.String(), says) {
 				t.Errorf("the log does not say that the path is narrow: %s", log)
 			}
+			n := peerOf(t, s.c[0])
+			for end := time.Now().Add(patience); (n.Narrow == 0 || n.Narrow != n.Frame) && time.Now().Before(end); n = peerOf(t, s.c[0]) {
+				time.Sleep(10 * time.Millisecond)
+			}
+			if n.Narrow == 0 || n.Narrow != n.Frame {
+				t.Errorf("the tools are told that the path carries %d bytes; expected the %d of its frames", n.Narrow, n.Frame)
+			}
 			if c := counters(t, s.c[0]); c["rel_path_doubts"] == 0 || c["rel_paths_narrowed"] == 0 || c["rel_parts_sent"] == 0 {
 				t.Errorf("%d doubts, %d narrow paths, %d parts sent", c["rel_path_doubts"], c["rel_paths_narrowed"], c["rel_parts_sent"])
 			}

@@ -121,6 +121,9 @@ func TestToolsSeeTheLinkThatTheyName(t *testing.T) {
 		if info.NIC != uint64(all[test.want].NIC) || info.Network != all[test.want].Name {
 			t.Errorf("socket %q with WEFT_LINK=%s asks NIC %d of link %s; expected %+v", test.socket, test.variable, info.NIC, info.Network, all[test.want])
 		}
+		if own := strings.HasSuffix(info.StateDir, "/links/slow0"); !filepath.IsAbs(info.StateDir) || own != (test.want == 1) {
+			t.Errorf("socket %q with WEFT_LINK=%s: the state directory is %q", test.socket, test.variable, info.StateDir)
+		}
 		if err := unmap(); err != nil {
 			t.Error(err)
 		}

@@ -21,6 +21,8 @@ func Ask(ctx context.Context, conn *ctl.Conn) (*NIC, error) {
 		return nil, err
 	}
 	n := &NIC{Info: *info}
+	// Info has the process in the daemon's own PID namespace.
+	n.Info.PID, n.Contained = conn.DaemonPID(), info.PID != conn.DaemonPID()
 	if n.Checks, err = conn.NIC(0).Check(ctx); err != nil {
 		return n, err
 	}

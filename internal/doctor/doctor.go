@@ -30,9 +30,12 @@ type Finding struct {
 
 // NIC holds the answers of the daemon of the host.
 type NIC struct {
-	Info   ctl.Info
+	Info   ctl.Info // PID is the process as this one sees it
 	Nodes  []ctl.Node
 	Checks []ctl.Check // made before Nodes was asked for
+	// Contained is true if the daemon has another PID namespace, as in a container. It then may
+	// have other files, too.
+	Contained bool
 }
 
 // Setup describes how the daemon runs, or will run.
@@ -45,6 +48,7 @@ type Setup struct {
 	Socket      string         // empty: by user
 	StateDir    string
 	KeyFile     string // of the fabric key, if the configuration names one
+	KeyPath     string // KeyFile, or the file that `weft fabric` uses; empty: not known
 	Certificate string // its file; empty: none
 
 	// The following fields describe the running daemon.
@@ -52,6 +56,8 @@ type Setup struct {
 	OfUser    bool     // the unit belongs to the user's own systemd
 	Directory string   // working directory
 	Args      []string // arguments, from "nic" on
+	Env       []string // variables that tell it where its files are, and what it does; NAME=VALUE
+	Foreign   bool     // it belongs to another user than this process, or to an unknown one
 }
 
 // Patient is the input of the checks.
@@ -61,9 +67,9 @@ type Patient struct {
 	NIC     *NIC   // nil: no daemon answers
 	Version string // of this program
 	Commit  string // of this program; unknown: not known
-	// Peer restricts the checks of the network to the NICs of one host, by its address; the zero
-	// Addr: all. The checks of this host still run. PeerName is the name that the user gave.
-	Peer     netip.Addr
+	// Peers restricts the checks of the network to the NICs of one host, by its addresses; none:
+	// all. PeerName is the name by which the user called it.
+	Peers    []netip.Addr
 	PeerName string
 }
 

@@ -60,7 +60,7 @@ func (p *Patient) silent() (all []netip.AddrPort) {
 
 // unknownPeer finds a host whose NIC the daemon does not know, if the user asks about one.
 func (p *Patient) unknownPeer() []Finding {
-	if !p.Peer.IsValid() || p.NIC == nil || len(p.checks()) > 0 {
+	if len(p.Peers) == 0 || p.NIC == nil || len(p.checks()) > 0 {
 		return nil
 	}
 	f := Finding{
@@ -76,9 +76,10 @@ func (p *Patient) unknownPeer() []Finding {
 	return []Finding{f}
 }
 
-// filtered returns a finding if the packet filter of this host drops the frames of silent NICs.
+// filtered returns a finding if the packet filter of this host drops the frames of silent NICs. The
+// frames of an AF_XDP link do not pass the filter.
 func (p *Patient) filtered(silent []netip.AddrPort) (*Finding, error) {
-	if !p.Host.Has("nft") {
+	if !p.Host.Has("nft") || strings.HasPrefix(p.NIC.Info.Link, "xdp") {
 		return nil, nil
 	}
 	text, err := p.Host.Output("nft", "-j", "list", "ruleset")
@@ -93,8 +94,11 @@ func (p *Patient) filtered(silent []netip.AddrPort) (*Finding, error) {
 	done := make(map[string]bool)
 	for _, at := range silent {
 		own := p.Setup.Listen.Port()
+		_, from, err := p.Host.Route(at.Addr())
+		inside := err == nil && from.WithZone("") == at.Addr().Unmap().WithZone("")
 		for _, way := range []packet{
-			{hook: "input", local: own, remote: at}, {hook: "output", local: own, remote: at},
+			{hook: "input", local: own, remote: at, inside: inside},
+			{hook: "output", local: own, remote: at, inside: inside},
 		} {
 			for _, c := range rules.drops(&way) {
 				insert := p.asRoot(words("nft", "insert", "rule", c.Family, c.Table, c.Name,
@@ -120,9 +124,14 @@ func (p *Patient) filtered(silent []netip.AddrPort) (*Finding, error) {
 	}, nil
 }
 
-// unanswered describes silent NICs whose frames no filter of this host drops.
+// mostProbed bounds the silent NICs that are probed, since each takes up to probeWithin.
+const mostProbed = 8
+
+// unanswered describes silent NICs whose frames no filter of this host is certain to drop. Beyond
+// mostProbed, one finding stands for all others.
 func (p *Patient) unanswered(silent []netip.AddrPort) (found []Finding) {
-	for _, at := range silent {
+	probed := min(len(silent), mostProbed)
+	for _, at := range silent[:probed] {
 		why := p.Host.Probe(at)
 		f := Finding{
 			Cost:  "no process of this host reaches that host",
@@ -132,7 +141,7 @@ func (p *Patient) unanswered(silent []netip.AddrPort) (found []Finding) {
 		switch {
 		case errors.Is(why, syscall.ECONNREFUSED):
 			f.What = fmt.Sprintf("the host of %v answers, and no NIC listens there", at)
-			f.Mend = words("weft", "nic", "--node", p.ownAddress(at))
+			f.Mend = words("weft", "nic", "--node", p.ownNode(at))
 			f.Note = "with the flags or the configuration that the NIC there had"
 		case errors.Is(why, syscall.EHOSTUNREACH), errors.Is(why, syscall.ENETUNREACH):
 			f.What = fmt.Sprintf("no frame reaches the host of %v: %v", at, why)
@@ -140,34 +149,54 @@ func (p *Patient) unanswered(silent []netip.AddrPort) (found []Finding) {
 		case why != nil:
 			f.What = fmt.Sprintf("frames for %v do not leave this host: %v", at, why)
 		default:
-			f.What = fmt.Sprintf("frames for %v leave this host, and none arrives from there; no filter of this host "+
-				"that nft lists drops them", at)
+			f.What = fmt.Sprintf("frames for %v leave this host, and none arrives from there; no rule of this host "+
+				"that nft lists is certain to drop them", at)
 			f.Note = "a filter there or on the way drops them, that host is down, or the NIC there refuses this one: " +
 				"the command tells which, if that NIC knows this one"
 		}
 		found = append(found, f)
 	}
+	if rest := silent[probed:]; len(rest) > 0 {
+		found = append(found, Finding{
+			What: fmt.Sprintf("%d more NICs do not answer: %s", len(rest), join(rest)),
+			Cost: "no process of this host reaches their hosts",
+			Note: "`weft doctor --peer HOST` looks at one of them; `weft nodes remove` removes one that has left",
+		})
+	}
 	return found
 }
 
 // ownAddress returns the address by which a peer calls this NIC.
-func (p *Patient) ownAddress(peer netip.AddrPort) string {
+func (p *Patient) ownAddress(peer netip.AddrPort) netip.AddrPort {
 	own := p.Setup.Listen
 	if own.Addr().IsUnspecified() {
 		if _, from, err := p.Host.Route(peer.Addr()); err == nil {
 			own = netip.AddrPortFrom(from, own.Port())
 		}
 	}
+	return own
+}
+
+// ownNode returns this NIC for the list of nodes of a peer.
+func (p *Patient) ownNode(peer netip.AddrPort) string {
+	own := p.ownAddress(peer)
 	if own.Port() == peer.Port() {
 		return own.Addr().String()
 	}
 	return own.String()
 }
 
+// mostNamed bounds the addresses in one finding.
+const mostNamed = 16
+
+// join names addresses, and counts those beyond mostNamed.
 func join(all []netip.AddrPort) string {
-	texts := make([]string, len(all))
-	for i, a := range all {
-		texts[i] = a.String()
+	var texts []string
+	for _, a := range all[:min(len(all), mostNamed)] {
+		texts = append(texts, a.String())
+	}
+	if more := len(all) - len(texts); more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(texts, ", ")
 }

@@ -3,6 +3,8 @@ package doctor
 import (
 	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 )
 
 // lookGSO finds paths on which segmentation offload loses frames, although the kernel takes them.
@@ -49,6 +51,13 @@ func (p *Patient) withoutGSO(to netip.Addr) Finding {
 		f.Note = note("write `gso = false` into the configuration, and restart the daemon", p.restartNote())
 		return f
 	}
-	f.Mend = "export WEFT_GSO=false && " + p.restart("")
+	if !p.restarts() {
+		return f
+	}
+	without := *p
+	without.Setup.Env = slices.DeleteFunc(slices.Clone(p.Setup.Env), func(e string) bool {
+		return strings.HasPrefix(e, "WEFT_GSO=")
+	})
+	f.Mend = "export WEFT_GSO=false && " + without.restart("")
 	return f
 }

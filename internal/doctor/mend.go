@@ -46,16 +46,27 @@ func joined(by string, texts []string) string {
 	return strings.Join(some, by)
 }
 
-// restart returns the command that restarts the daemon, or "" if none runs. between runs while the
-// daemon is down, and may be empty.
+// restarts reports whether this user can start the daemon again as it ran. Only its own user can,
+// unless it is a unit of the system's systemd: another user's daemon would have another state
+// directory, and so another identity.
+func (p *Patient) restarts() bool {
+	s := &p.Setup
+	return p.NIC == nil || !s.Foreign || s.Service != "" && !s.OfUser
+}
+
+// restart returns the command that restarts the daemon. It returns "" if this user cannot restart
+// it, and between if none runs. between runs while the daemon is down, and may be empty.
 func (p *Patient) restart(between string) string { return p.restartWith(between) }
 
 // restartWith is like restart, with more arguments of weft nic. It does not give them to a systemd
 // unit.
 func (p *Patient) restartWith(between string, more ...string) string {
 	s := &p.Setup
-	if p.NIC == nil {
+	switch {
+	case p.NIC == nil:
 		return between
+	case !p.restarts():
+		return ""
 	}
 	if s.Service != "" {
 		systemctl := p.asRoot("systemctl")
@@ -71,7 +82,11 @@ func (p *Patient) restartWith(between string, more ...string) string {
 	if s.Socket != "" {
 		stop += " --socket " + quote(s.Socket)
 	}
-	start := words(append(append([]string{"nohup", "setsid", "weft"}, s.Args...), more...)...)
+	line := []string{"nohup", "setsid"}
+	if len(s.Env) > 0 {
+		line = append(append(line, "env"), s.Env...)
+	}
+	start := words(slices.Concat(line, []string{"weft"}, s.Args, more)...)
 	if s.Directory != "" {
 		start = "cd " + quote(s.Directory) + " && exec " + start
 	}
@@ -80,8 +95,12 @@ func (p *Patient) restartWith(between string, more ...string) string {
 
 // restartNote warns of the cost of a restart.
 func (p *Patient) restartNote() string {
-	if p.NIC == nil {
+	switch {
+	case p.NIC == nil:
 		return ""
+	case !p.restarts():
+		return "the daemon belongs to another user or container: `weft doctor` prints the command that restarts it if " +
+			"that user runs it there"
 	}
 	return "a restart of the daemon disconnects the attached processes: their calls fail with ErrNICGone"
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"slices"
 
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/registry"
@@ -19,7 +20,7 @@ func (p *Patient) checks() (some []ctl.Check) {
 	}
 	for _, c := range p.NIC.Checks {
 		at, err := netip.ParseAddrPort(c.Address)
-		if !p.Peer.IsValid() || err == nil && at.Addr().Unmap() == p.Peer {
+		if len(p.Peers) == 0 || err == nil && slices.Contains(p.Peers, at.Addr().Unmap()) {
 			some = append(some, c)
 		}
 	}
@@ -99,26 +100,45 @@ func lookKey(p *Patient) (found []Finding, err error) {
 	return found, nil
 }
 
-// otherKey returns the finding for a NIC with another fabric key. The key is a secret, so ssh
-// copies it from the other host, and this program never prints it.
+// otherKey describes a NIC with another fabric key. If this NIC shares its key with another one
+// that is up, the other host takes over this key, else this host takes over the other key, and
+// keeps a copy of its own. The key is a secret, so it travels by ssh, and no line of this program
+// shows it.
 func (p *Patient) otherKey(c *ctl.Check) Finding {
 	host := hostOf(c.Address)
-	join := "ssh " + quote(host) + " weft fabric show | weft fabric join --replace"
-	if p.Setup.KeyFile != "" {
-		join += " --file " + quote(p.Setup.KeyFile)
-	}
 	f := Finding{
 		What: fmt.Sprintf("the NIC at %s has another fabric key than this one (%s)", c.Address, p.NIC.Info.Fabric),
 		Cost: "the two NICs do not answer each other, so no process of this host reaches that host",
-		Mend: then(join, p.restart("")),
-		Note: note("if this host has the right key, run the command on "+host+" with the address of this host "+
-			"instead; `weft fabric show --fingerprint` shows which hosts agree", p.restartNote()),
 	}
-	if p.node(c) == nil { // of gossip, whose senders are not known
+	switch at, err := netip.ParseAddrPort(c.Address); {
+	case p.node(c) == nil: // of gossip, whose senders are not known
 		f.What = "gossip arrives that is sealed with another fabric key than that of this NIC"
-		f.Mend, f.Note = "", keyOfGossip
+		f.Note = keyOfGossip
+	case err == nil && p.keyWorks():
+		f.Mend = "ssh " + quote(hostOf(p.ownAddress(at).String())) + " weft fabric show | weft fabric join --replace"
+		f.Where = host
+		f.Note = "other NICs have the key of this host; first, copy the key file of " + host +
+			"; afterwards, restart the daemon there"
+	case p.Setup.Foreign || p.Setup.KeyPath == "":
+		f.Note = "`weft fabric show --fingerprint`, run by the users of the daemons, shows which hosts agree; " +
+			"`weft doctor`, run by the user of this daemon, prints the command"
+	default:
+		join := "ssh " + quote(host) + " weft fabric show | weft fabric join --replace"
+		if p.Setup.KeyFile != "" {
+			join += " --file " + quote(p.Setup.KeyFile)
+		}
+		key := quote(p.Setup.KeyPath)
+		f.Mend = then("cp -p "+key+" "+key+`."$(date +%s)"`, join, p.restart(""))
+		f.Note = note("if this host has the right key, run the command on "+host+" with the address of this host "+
+			"instead; `weft fabric show --fingerprint` shows which hosts agree", p.restartNote())
 	}
 	return f
+}
+
+// keyWorks reports whether this NIC shares its fabric key with another one that is up.
+func (p *Patient) keyWorks() bool {
+	return p.NIC.Info.Guard == ctl.GuardSealed &&
+		slices.ContainsFunc(p.NIC.Nodes, func(n ctl.Node) bool { return n.State == "up" && n.Guard == ctl.GuardSealed })
 }
 
 // keyOfGossip is the cure if the NIC with another key is not known.

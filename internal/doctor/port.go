@@ -1,8 +1,11 @@
 package doctor
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -28,7 +31,7 @@ func lookPort(p *Patient) ([]Finding, error) {
 		Cost: fmt.Sprintf("weft nic cannot start at %v", at),
 		Note: "or give the NIC another port by listen, and the same port in the nodes of its peers",
 	}
-	owners, err := p.owners(at.Port())
+	owners, byInit, err := p.owners(at)
 	switch {
 	case err != nil:
 		return nil, err
@@ -39,6 +42,10 @@ func lookPort(p *Patient) ([]Finding, error) {
 		}
 		f.What += ": " + strings.Join(names, ", ")
 		f.Mend = p.asRoot("kill " + strings.Join(owners, " "))
+	case byInit:
+		f.What += ": process 1"
+		f.Note = "the init process holds it for a socket unit, which `systemctl list-sockets` names: stop that unit; " +
+			f.Note
 	default:
 		f.Mend = "sudo weft doctor"
 		f.Note = "its process belongs to another user: root sees it and the command that ends it; " + f.Note
@@ -46,9 +53,9 @@ func lookPort(p *Patient) ([]Finding, error) {
 	return []Finding{f}, nil
 }
 
-// owners returns the processes that have a UDP socket with a local port. It misses processes that
-// this user may not see.
-func (p *Patient) owners(port uint16) (pids []string, err error) {
+// owners returns the processes that have a UDP socket which keeps a NIC from at, as far as this
+// user may see them. byInit is true if process 1 has one, which is not among them.
+func (p *Patient) owners(at netip.AddrPort) (pids []string, byInit bool, err error) {
 	sockets := make(map[string]bool) // socket:[INODE]
 	for _, file := range []string{"/proc/thread-self/net/udp", "/proc/thread-self/net/udp6"} {
 		text, err := p.Host.Read(file)
@@ -60,23 +67,58 @@ func (p *Patient) owners(port uint16) (pids []string, err error) {
 			if len(f) < 10 {
 				continue
 			}
-			_, local, _ := strings.Cut(f[1], ":")
-			if n, err := strconv.ParseUint(local, 16, 16); err == nil && uint16(n) == port {
+			if local, ok := kernelAddr(f[1]); ok && collide(local, at) {
 				sockets["socket:["+f[9]+"]"] = true
 			}
 		}
 	}
 	all, err := p.Host.List("/proc")
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	for _, pid := range all {
-		if _, err := strconv.Atoi(pid); err == nil && p.hasAny(pid, sockets) {
+		if _, err := strconv.Atoi(pid); err != nil || !p.hasAny(pid, sockets) {
+			continue
+		}
+		if pid == "1" {
+			byInit = true
+		} else {
 			pids = append(pids, pid)
 		}
 	}
 	slices.Sort(pids)
-	return pids, nil
+	return pids, byInit, nil
+}
+
+// collide reports whether a UDP socket keeps another one from an address: they have the same port,
+// and the same address or one that includes the other.
+func collide(has, wants netip.AddrPort) bool {
+	a, b := has.Addr(), wants.Addr().Unmap().WithZone("")
+	switch {
+	case has.Port() != wants.Port():
+		return false
+	case a == netip.IPv6Unspecified(), b == netip.IPv6Unspecified(): // both families
+		return true
+	case a.Is4() != b.Is4():
+		return false
+	}
+	return a == b || a.IsUnspecified() || b.IsUnspecified()
+}
+
+// kernelAddr reads an address as the kernel writes it in /proc/net: each word of 32 bits is a
+// hexadecimal number in the byte order of the machine.
+func kernelAddr(text string) (at netip.AddrPort, ok bool) {
+	digits, port, _ := strings.Cut(text, ":")
+	n, err := strconv.ParseUint(port, 16, 16)
+	raw, rawErr := hex.DecodeString(digits)
+	if err != nil || rawErr != nil || len(raw)%4 != 0 {
+		return at, false
+	}
+	for w := raw; len(w) > 0; w = w[4:] {
+		binary.NativeEndian.PutUint32(w, binary.BigEndian.Uint32(w))
+	}
+	addr, ok := netip.AddrFromSlice(raw)
+	return netip.AddrPortFrom(addr.Unmap(), uint16(n)), ok
 }
 
 // hasAny reports whether a process has one of some sockets.

@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -72,9 +73,13 @@ func TestALimitOfLockedMemoryIsFoundIfTheNICIsToUseXDP(t *testing.T) {
 	gone(t, lookMemlock, p)
 	p.Setup.Service = "weft-nic.service"
 	p.NIC = &NIC{Info: ctl.Info{PID: 7, Link: "udp"}}
-	if mend := p.raiseMemlock(9); !strings.Contains(mend, `printf '[Service]\nLimitMEMLOCK=9\n' | sudo tee `+
+	if mend, _ := p.raiseMemlock(9); !strings.Contains(mend, `printf '[Service]\nLimitMEMLOCK=9\n' | sudo tee `+
 		"/etc/systemd/system/weft-nic.service.d/memlock.conf") || !strings.HasSuffix(mend, "systemctl restart weft-nic.service") {
 		t.Errorf("the limit of a service is raised by %s", mend)
+	}
+	p.Setup.OfUser = true
+	if mend, cure := p.raiseMemlock(9); mend != "" || !strings.Contains(cure, "user@.service to 9 bytes") {
+		t.Errorf("the limit of a user's service is raised by %q, %q; expected only a note", mend, cure)
 	}
 	p.NIC.Info.Link = "xdp"
 	gone(t, lookMemlock, p) // it works
@@ -281,6 +286,13 @@ func TestACommandSurvivesTheShell(t *testing.T) {
 	want := `weft nic stop --socket '/a b/nic.sock' && rm k && (cd '/it'\''s' && exec nohup setsid weft nic --node 'x;y' >>/s/nic.log 2>&1 </dev/null &)`
 	if got := p.restart("rm k"); got != want {
 		t.Errorf("restart:\n%s\nexpected\n%s", got, want)
+	}
+	p.Setup.Env = []string{"WEFT_SOCKET=/c d", "WEFT_GSO=true"}
+	if got := p.restart(""); !strings.Contains(got, " setsid env 'WEFT_SOCKET=/c d' WEFT_GSO=true weft nic ") {
+		t.Errorf("a restart without the daemon's environment: %s", got)
+	}
+	if got := p.withoutGSO(netip.Addr{}).Mend; strings.Contains(got, "WEFT_GSO=true") {
+		t.Errorf("a restart without segmentation offload has it: %s", got)
 	}
 	p.Setup.Service, p.Setup.OfUser = "a.service", true
 	if got, want := p.restart("rm k"), "systemctl --user stop a.service && rm k && systemctl --user start a.service"; got != want {
