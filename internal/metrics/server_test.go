@@ -140,6 +140,58 @@ func TestOneProfileIsMadeAtATimeAndNoneThatIsLong(t *testing.T) {
 	<-ended
 }
 
+// net/http waits for the rest of a body before it sends an answer. Four such visitors would keep
+// Prometheus out, and one that asks for a profile would hold up the end of the daemon.
+func TestAVisitorThatAnnouncesABodyGetsAnAnswerAtOnce(t *testing.T) {
+	unix := unixSocket(t)
+	for _, c := range []struct {
+		config  Config
+		request string
+	}{
+		{loopback(), "GET /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1"},
+		{loopback(), "GET /metrics HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked"},
+		{loopback(), "GET /debug/pprof/heap HTTP/1.1\r\nHost: elsewhere\r\nContent-Length: 1"},
+		{unix, "GET /debug/pprof/profile?seconds=60 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1"},
+	} {
+		s := serve(t, c.config, daemonOf(nicOf(t, "udp", 20)))
+		conn, err := net.Dial(s.Addr().Network(), addressOf(s.Server, c.config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(patience))
+		fmt.Fprint(conn, c.request, "\r\n\r\n")
+		if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, " 400 ") {
+			t.Errorf("%.40s… gets %q, %v; want status 400", c.request, line, err)
+		}
+		if got := s.value(`weft_metrics_requests_total{code="400",page="` + pageOf(strings.Fields(c.request)[1]) + `"}`); got != "1" {
+			t.Errorf("%.40s… counts %q requests; want 1", c.request, got)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// deadlines notes the deadline of a visitor's connection.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	read time.Time
+}
+
+func (d *deadlines) SetReadDeadline(at time.Time) error {
+	d.read = at
+	return nil
+}
+
+func TestAVisitorThatNeverSendsItsBodyLosesItsConnection(t *testing.T) {
+	w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+	refuseBody(&statusWriter{ResponseWriter: w})
+	if w.read.IsZero() || w.Header().Get("Connection") != "close" || w.Code != http.StatusBadRequest {
+		t.Errorf("read until %v, Connection: %s, status %d", w.read, w.Header().Get("Connection"), w.Code)
+	}
+}
+
 // Answers read memory that the daemon unmaps after Close.
 func TestCloseWaitsForAnswersThatAreBeingMade(t *testing.T) {
 	n := nicOf(t, "udp", 0)

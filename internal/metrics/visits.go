@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/newcomers"
 )
 
@@ -49,6 +50,10 @@ func (s *Server) watched(pages http.Handler) http.Handler {
 		defer func() {
 			s.visits.requests.WithLabelValues(pageOf(r.URL.Path), strconv.Itoa(seen.status)).Inc()
 		}()
+		if r.ContentLength != 0 {
+			refuseBody(seen)
+			return
+		}
 		if why := s.guard.refusal(r); why != "" {
 			s.tellRefusal(r, why)
 			http.Error(seen, why, http.StatusForbidden)
@@ -56,6 +61,16 @@ func (s *Server) watched(pages http.Handler) http.Handler {
 		}
 		pages.ServeHTTP(seen, r)
 	})
+}
+
+// refuseBody refuses a request with a body. Before it sends an answer, net/http waits for the rest
+// of the body, unless the connection then closes. A visitor that never sends it would hold the
+// answer, and Close with it.
+func refuseBody(w http.ResponseWriter) {
+	// What is left of the body is read after the answer, for a visitor that sends it first.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(limits.MetricsRead))
+	w.Header().Set("Connection", "close")
+	http.Error(w, "the request has a body; expected none", http.StatusBadRequest)
 }
 
 // tellRefusal logs a refused visitor, at a bounded rate.
