@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/registry/file"
 )
 
@@ -65,4 +67,24 @@ func TestThatAPeerComesOrGoesIsLoggedWithoutATick(t *testing.T) {
 	log.await(t, "peer is up")
 	second.loop.Do(second.engine.Close)
 	log.await(t, "peer is down")
+}
+
+// The metrics count the nodes of the last look. A node that is down and removed ends no session.
+func TestARemovedNodeThatIsDownIsNotCountedAsAPeerAnyMore(t *testing.T) {
+	node := file.Entry{Address: "127.0.0.8:1"} // never answers
+	d := startWatched(t, 1, func(_ int, c *Config) {
+		c.Nodes, c.UnreachableAfter = []file.Entry{node}, Duration(20*time.Millisecond)
+	})[0]
+	ctx, cancel := context.WithCancel(context.Background())
+	var looking sync.WaitGroup
+	t.Cleanup(looking.Wait)
+	t.Cleanup(cancel)
+	looking.Go(func() { d.watchPeers(ctx, nil) })
+	eventually(t, "the node is a peer that is down", func() bool { return len(d.lastPeers()) == 1 && d.says("a node does not answer") })
+	n, err := node.Node(registry.Torus{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.loop.Do(func(clock.Time) { d.engine.RemoveNode(0, n.Addr) })
+	eventually(t, "the node is no peer", func() bool { return len(d.lastPeers()) == 0 })
 }

@@ -26,7 +26,7 @@ type peerNews struct {
 }
 
 // Changes returns a number that grows whenever a session begins or ends, a NIC is found not to
-// answer, or a NIC is refused for the first time.
+// answer, is forgotten, or is refused for the first time.
 func (e *Engine) Changes() uint64 {
 	e.begin()
 	return e.peers.news.changes

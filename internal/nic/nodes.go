@@ -78,6 +78,7 @@ type peerTable struct {
 
 // remove undoes peerAt.
 func (t *peerTable) remove(pr *peer) {
+	t.news.changes++
 	pr.ep.Owner = nil
 	t.list = slices.DeleteFunc(t.list, func(other *peer) bool { return other == pr })
 	t.last = nil

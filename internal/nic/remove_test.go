@@ -69,10 +69,14 @@ func TestARemovedNICThatIsDownIsForgottenAtOnce(t *testing.T) {
 	if !knowsName(a, gone.name) {
 		t.Fatal("the name of an unreachable NIC is not kept for its return")
 	}
+	changes := a.Changes()
 	a.RemoveNode(2, mem.Address(2))
 	f.step()
 	if knowsName(a, gone.name) || len(a.Nodes()) != 0 {
 		t.Errorf("names %v, nodes %v", a.Names(), a.Nodes())
+	}
+	if a.Changes() == changes {
+		t.Error("that it is forgotten is no change")
 	}
 	a.RemoveNode(2, mem.Address(2)) // it is no longer known: nothing happens
 	f.step()
