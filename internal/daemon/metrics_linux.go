@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/ctl"
@@ -73,12 +74,13 @@ func (h *door) accepts() error {
 // measured returns the NIC of this link, as the metrics read it.
 func (d *Daemon) measured() metrics.NIC {
 	i := d.info()
+	u := &uplink{interfaces: net.Interfaces, addrs: (*net.Interface).Addrs}
 	return metrics.NIC{
 		Link: i.Network, ID: d.id.String(), Address: i.Address, Guard: i.Guard, Version: i.Version, Commit: i.Commit,
 		Started: d.started, Page: d.page, MostProcesses: d.settings.config.maxProcesses(),
 		Peers:  d.lastPeers,
 		Job:    func() { d.loop.Do(func(clock.Time) {}) },
-		LinkUp: func() error { return linkUp(d.Addr().Addr(), net.Interfaces) },
+		LinkUp: func() error { return u.up(d.Addr().Addr()) },
 	}
 }
 
@@ -107,32 +109,57 @@ func peerOf(n *nic.NodeInfo) metrics.Peer {
 	return p
 }
 
-// linkUp returns the reason why no frame can leave from an address: its interface is down or gone.
-// For the unspecified address, an interface other than loopback must be up, if the host has any.
-func linkUp(at netip.Addr, interfaces func() ([]net.Interface, error)) error {
-	all, err := interfaces()
+// uplink is the interface that has the address of a link. It is not safe for concurrent use.
+type uplink struct {
+	interfaces func() ([]net.Interface, error)
+	addrs      func(*net.Interface) ([]net.Addr, error)
+
+	last int // index of the interface that had the address at the last check
+}
+
+// carriesFrames holds the flags of an interface that carries frames.
+const carriesFrames = net.FlagUp | net.FlagRunning
+
+// up returns why no frame can leave from an address: its interface is down or gone. For the
+// unspecified address, an interface other than loopback must be up, if the host has any.
+//
+// The addresses of each interface cost a dump of all addresses of the host. So the interface that
+// had the address comes first.
+func (u *uplink) up(at netip.Addr) error {
+	all, err := u.interfaces()
 	if err != nil {
 		return fmt.Errorf("interfaces: %w", err)
 	}
-	const carries = net.FlagUp | net.FlagRunning
+	if at.IsUnspecified() {
+		return anyUp(all)
+	}
+	if k := slices.IndexFunc(all, func(i net.Interface) bool { return i.Index == u.last }); k > 0 {
+		all[0], all[k] = all[k], all[0]
+	}
+	for i := range all {
+		if !u.has(&all[i], at) {
+			continue
+		}
+		if u.last = all[i].Index; all[i].Flags&carriesFrames != carriesFrames {
+			return fmt.Errorf("interface %s, which has the address %v of the link, is down", all[i].Name, at)
+		}
+		return nil
+	}
+	return fmt.Errorf("no interface has the address %v of the link", at)
+}
+
+// anyUp returns an error if there are interfaces other than loopback and all of them are down.
+func anyUp(all []net.Interface) error {
 	others := false
 	for _, i := range all {
-		loopback := i.Flags&net.FlagLoopback != 0
-		others = others || !loopback
-		switch up := i.Flags&carries == carries; {
-		case at.IsUnspecified() && up && !loopback:
-			return nil
-		case at.IsUnspecified() || !has(i, at):
-		case !up:
-			return fmt.Errorf("interface %s, which has the address %v of the link, is down", i.Name, at)
-		default:
+		if i.Flags&net.FlagLoopback != 0 {
+			continue
+		}
+		if others = true; i.Flags&carriesFrames == carriesFrames {
 			return nil
 		}
 	}
-	switch {
-	case !at.IsUnspecified():
-		return fmt.Errorf("no interface has the address %v of the link", at)
-	case others:
+	if others {
 		return errors.New("no interface of the host is up")
 	}
 	return nil
@@ -140,15 +167,13 @@ func linkUp(at netip.Addr, interfaces func() ([]net.Interface, error)) error {
 
 // has reports whether an interface has an address. All addresses of 127.0.0.0/8 belong to
 // loopback.
-func has(i net.Interface, at netip.Addr) bool {
+func (u *uplink) has(i *net.Interface, at netip.Addr) bool {
 	if i.Flags&net.FlagLoopback != 0 && at.Unmap().IsLoopback() {
 		return true
 	}
-	all, _ := i.Addrs() // an interface that has just gone has none
-	for _, a := range all {
-		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Unmap() == at.Unmap().WithZone("") {
-			return true
-		}
-	}
-	return false
+	all, _ := u.addrs(i) // an interface that has just gone has none
+	return slices.ContainsFunc(all, func(a net.Addr) bool {
+		p, err := netip.ParsePrefix(a.String())
+		return err == nil && p.Addr().Unmap() == at.Unmap().WithZone("")
+	})
 }

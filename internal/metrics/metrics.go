@@ -41,7 +41,8 @@ type NIC struct {
 	// Job returns when the loop of the NIC has run an empty job.
 	Job func()
 
-	// LinkUp returns the reason why the link cannot carry frames, or nil.
+	// LinkUp returns the reason why the link cannot carry frames, or nil. It is called by one
+	// goroutine at a time.
 	LinkUp func() error
 }
 
