@@ -16,8 +16,9 @@ import (
 // The differences of two configurations, by key, as a reload reports them.
 
 // reloadable holds the keys that a reload applies while the NIC runs. Every other key needs a
-// restart. reload_linux.go compares the contents of the nodes, the fabric keys, the certificate
-// and the revocation lists.
+// restart, and so do some of these beside another change: see step.applies. The nodes, the fabric
+// keys, the certificate and the revocation lists are compared by their contents, in
+// reload_linux.go.
 var reloadable = map[string]bool{
 	"log": true, "allow_uids": true, "allow_gids": true, "program_uids": true, "slots": true, "grants": true,
 	"key_files": true, "certificate": true, "revocations": true, "registry": true,
@@ -28,6 +29,8 @@ const (
 	changedNode        = "node"
 	changedPosition    = "position of this NIC"
 	changedCertificate = "certificate of this NIC"
+	changedAuthorities = "keys of authorities"
+	changedToken       = "token of metrics"
 )
 
 // ofLink holds the keys that each link has for itself. The other keys apply to all links, and the

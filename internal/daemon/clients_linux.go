@@ -53,11 +53,19 @@ func (d *Daemon) turnAway(c *ctl.Client, why error) {
 
 // admit checks the user of a client, and enters the client.
 func (d *Daemon) admit(c *ctl.Client) (*client, error) {
-	if !d.welcomes(c) {
-		return nil, fmt.Errorf("%w: user %d; expected the daemon's user, root, or one of allow_uids or allow_gids",
-			ctl.ErrRefused, c.Peer.UID)
+	if err := d.mayConnect(c); err != nil {
+		return nil, err
 	}
 	return d.enter(c)
+}
+
+// mayConnect returns an error if the user of a client may not connect.
+func (d *Daemon) mayConnect(c *ctl.Client) error {
+	if d.welcomes(c) {
+		return nil
+	}
+	return fmt.Errorf("%w: user %d; expected the daemon's user, root, or one of allow_uids or allow_gids",
+		ctl.ErrRefused, c.Peer.UID)
 }
 
 // welcomes reports whether the user of a client may connect.
@@ -234,7 +242,12 @@ func (d *Daemon) answerAttach(k *client, into **session, a *ctl.Attach) error {
 	if *into != nil {
 		return fmt.Errorf("%w: this connection is %v already", ctl.ErrBadRequest, (*into).name)
 	}
-	s, err := d.attach(k.conn, a)
+	// A reload may have removed the user after admit and before letIn could know the connection.
+	err := d.links[0].mayConnect(k.conn)
+	var s *session
+	if err == nil {
+		s, err = d.attach(k.conn, a)
+	}
 	if err != nil {
 		d.notAttached(k.conn, a, err)
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -32,6 +33,7 @@ type door struct {
 
 	level      slog.LevelVar
 	supervisor *sdnotify.Supervisor // nil: none
+	telling    sync.Mutex           // held while the supervisor hears of a reload or of the end
 	reloading  sync.Mutex           // held during one reload
 	hangUps    chan struct{}        // holds a token if a reload is due
 
@@ -43,6 +45,7 @@ type door struct {
 	callers   map[int]*caller // by pid
 	strangers int             // connections that have not attached
 	closing   bool
+	mode      os.FileMode // of the socket, as the daemon last set it
 	// awaiting holds clients that wait for the end of their connection, which is the daemon's
 	// end; see answerShutdown.
 	awaiting []*ctl.Client
@@ -63,7 +66,8 @@ func newDoor(c Config) *door {
 func (h *door) take() (err error) {
 	first := h.links[0]
 	s := &first.settings
-	if h.listener, err = ctl.Listen(s.socket, s.config.socketMode()); err != nil {
+	h.mode = s.config.socketMode()
+	if h.listener, err = ctl.Listen(s.socket, h.mode); err != nil {
 		return err
 	}
 	first.removeJobSockets()
@@ -159,7 +163,7 @@ func (h *door) serveAll(ctx context.Context) error {
 	rest.Go(func() { h.watch(ctx) })
 	h.told(h.supervisor.Ready())
 	err = h.serveMetrics(ctx)
-	h.told(h.supervisor.Stopping())
+	h.tellEnd()
 	h.places.close() // before the NICs: the keepers tell their launchers why
 	for _, d := range h.links {
 		d.log.Info("NIC is going down")

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -18,8 +19,13 @@ func (d *Daemon) answerNode(c *ctl.Client, change *ctl.NodeChange) error {
 		return fmt.Errorf("%w: user %d may not change the nodes of this daemon; expected the daemon's user or root",
 			ctl.ErrRefused, c.Peer.UID)
 	}
-	n, err := file.EntryOf(change.Node).Node(registry.Torus{})
-	if err != nil {
+	n, err := unlessEnding(d.ctx, func() (registry.Node, error) {
+		return file.EntryOf(change.Node).Node(registry.Torus{})
+	})
+	switch {
+	case errors.Is(err, ctl.ErrNICGone):
+		return err
+	case err != nil:
 		return fmt.Errorf("%w: %w", ctl.ErrBadRequest, err)
 	}
 	err = d.listed.Change(func(now []registry.Node) ([]registry.Node, error) {

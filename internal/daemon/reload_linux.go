@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 
@@ -69,22 +68,47 @@ func (h *door) reload(check bool) (r *ctl.Reloaded, err error) {
 		return nil, ctl.ErrNICGone
 	}
 	if !check {
-		h.told(h.supervisor.Reloading())
-		defer func() { h.told(h.supervisor.Ready()) }()
+		h.tellUnlessEnding(h.supervisor.Reloading)
+		defer h.tellUnlessEnding(h.supervisor.Ready)
 		defer func() { tellReload(log, r, err) }()
 	}
-	mode := h.links[0].live.Load().mode
 	steps, applied, restart, err := h.plan()
-	if err != nil {
+	switch {
+	case h.ctx.Err() != nil:
+		return nil, ctl.ErrNICGone
+	case err != nil:
 		return nil, fmt.Errorf("%w; the NIC goes on with its configuration", err)
 	}
 	if !check {
 		for _, s := range steps {
 			err = errors.Join(err, h.of(s.d, s.apply()))
 		}
-		err = errors.Join(err, h.letIn(mode))
+		if err = errors.Join(err, h.letIn()); err != nil {
+			err = fmt.Errorf("%w; the other changes have been applied", err)
+		}
 	}
 	return report(applied, restart), err
+}
+
+// unlessEnding returns the result of f, which may look up the names of hosts. If ctx ends before,
+// it returns ErrNICGone, and no caller gets the result of f.
+func unlessEnding[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	type result struct {
+		v   T
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		v, err := f()
+		done <- result{v, err}
+	}()
+	select {
+	case r := <-done:
+		return r.v, r.err
+	case <-ctx.Done():
+		var none T
+		return none, ctl.ErrNICGone
+	}
 }
 
 // plan reads and checks the configuration, and returns the steps that apply it.
@@ -93,24 +117,25 @@ func (h *door) plan() (steps []*step, applied, restart []ctl.Change, err error) 
 	if read == nil {
 		return nil, nil, nil, errors.New("this daemon was started without a configuration that it could read again")
 	}
-	c, err := read()
+	all, err := unlessEnding(h.ctx, func() ([]settings, error) {
+		c, err := read()
+		if err != nil {
+			return nil, err
+		}
+		return c.started()
+	})
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	all, err := c.started()
-	if err != nil {
-		return nil, nil, nil, err
-	}
+	// A further link has its state in another directory, and the keys of the first one apply to it.
+	// So no part of a configuration with other links can be applied.
 	sameName := func(d *Daemon, s settings) bool { return d.settings.config.called == s.config.called }
 	if !slices.EqualFunc(h.links, all, sameName) {
-		restart = append(restart, ctl.Change{Key: "links that are started", Was: h.linkNames(), Is: namesOf(all)})
+		return nil, nil, nil, fmt.Errorf("link: the links would be %s, and the daemon runs %s; restart it, "+
+			"or put link back", namesOf(all), h.linkNames())
 	}
 	for i, d := range h.links {
-		at := slices.IndexFunc(all, func(s settings) bool { return sameName(d, s) })
-		if at < 0 || (at == 0) != (i == 0) { // its state would be in another directory
-			continue
-		}
-		s := &step{d: d, now: &d.current, next: &all[at]}
+		s := &step{d: d, now: &d.current, next: &all[i]}
 		if err := h.of(d, s.compare()); err != nil {
 			return nil, nil, nil, err
 		}
@@ -145,7 +170,17 @@ type step struct {
 
 // compare finds the changes and applies none. It returns an error if a change would fail.
 func (s *step) compare() error {
-	s.applied, s.restart = different(s.now, s.next)
+	applied, restart := different(s.now, s.next)
+	for _, c := range applied {
+		if s.applies(c.Key) {
+			s.applied = append(s.applied, c)
+		} else {
+			restart = append(restart, c)
+		}
+	}
+	slices.SortFunc(restart, func(a, b ctl.Change) int { return strings.Compare(a.Key, b.Key) })
+	s.restart = restart
+	s.compareContents()
 	s.applied = append(s.applied, changedNodes(s.d.listed.Nodes(), s.next.nodes.Nodes())...)
 	if was, is := s.d.positionIn(s.now), s.d.positionIn(s.next); was != is {
 		s.restart = append(s.restart, ctl.Change{Key: changedPosition, Was: positionText(was), Is: positionText(is)})
@@ -157,6 +192,55 @@ func (s *step) compare() error {
 		return err
 	}
 	return s.compareLists()
+}
+
+// applies reports whether this reload applies a reloadable key. Some of them depend on keys that
+// need a restart.
+func (s *step) applies(key string) bool {
+	switch key {
+	case "key_files":
+		return !s.now.config.Plain && !s.next.config.Plain
+	case "certificate":
+		return s.sameAuthorities() && s.now.id == s.next.id && s.ownCertificate()
+	case "revocations":
+		return s.sameAuthorities() && s.now.stateDir == s.next.stateDir
+	}
+	return true
+}
+
+// ownCertificate reports whether the next certificate, if any, is for the static key of the running
+// NIC. The files may hold another key, which the NIC would have after a restart.
+func (s *step) ownCertificate() bool {
+	if len(s.next.trusted.certificate) == 0 {
+		return true
+	}
+	c, err := trust.ParseCertificate(s.next.trusted.certificate)
+	return err == nil && c.Key == s.d.key.Public()
+}
+
+// compareContents finds changes in files whose names stay and that the daemon uses only at its
+// start.
+func (s *step) compareContents() {
+	if s.now.config.besides { // all links have the same
+		return
+	}
+	if !s.sameAuthorities() && slices.Equal(s.now.config.Authorities, s.next.config.Authorities) {
+		s.restart = append(s.restart, ctl.Change{Key: changedAuthorities,
+			Was: authoritiesText(s.now.trusted.authorities), Is: authoritiesText(s.next.trusted.authorities)})
+	}
+	if s.now.metrics.Token != s.next.metrics.Token &&
+		s.now.config.MetricsTokenFile == s.next.config.MetricsTokenFile {
+		s.restart = append(s.restart, ctl.Change{Key: changedToken, Was: "the present one", Is: "another one"})
+	}
+}
+
+// authoritiesText returns the ids of authorities.
+func authoritiesText(all []trust.CAPublic) string {
+	var l []string
+	for _, a := range all {
+		l = append(l, a.ID().String())
+	}
+	return shortened(strings.Join(l, ", "))
 }
 
 // positionText returns a position on its torus.
@@ -183,8 +267,7 @@ func (s *step) compareKeys() (err error) {
 	case k.keys == nil && s.keys.from == fabric.ThisProcess:
 		return nil
 	case k.keys == nil:
-		return fmt.Errorf("there is no fabric key in %s any more; put the file back, or name others in key_files",
-			k.from)
+		return fmt.Errorf("fabric key: %s; put the file back, or name others in key_files", k.note)
 	}
 	if !slices.Equal(k.keys, s.keys.keys) && !s.now.config.besides { // all links have the same
 		s.applied = append(s.applied, ctl.Change{Key: "fabric keys", Was: fingerprints(s.keys.keys),
@@ -203,15 +286,15 @@ func fingerprints(keys []trust.FabricKey) string {
 	return strings.Join(l, ", ")
 }
 
-// compareCertificate finds a changed certificate of this NIC. If the id or the authorities change,
-// too, the certificate takes effect only after a restart.
+// compareCertificate looks whether this NIC has another certificate. With another id, other
+// authorities or another static key it takes effect only after a restart.
 func (s *step) compareCertificate() error {
 	if slices.Equal(s.now.trusted.certificate, s.next.trusted.certificate) {
 		return nil
 	}
 	c := ctl.Change{Key: changedCertificate, Was: certificateText(s.now.trusted.certificate),
 		Is: certificateText(s.next.trusted.certificate)}
-	if !s.sameAuthorities() || s.now.id != s.next.id {
+	if !s.applies("certificate") {
 		s.restart = append(s.restart, c)
 		return nil
 	}
@@ -271,7 +354,7 @@ func (s *step) compareLists() error {
 // error, apply still makes the remaining changes.
 func (s *step) apply() error {
 	d, certificate := s.d, s.now.trusted.certificate
-	if s.sameAuthorities() && s.now.id == s.next.id {
+	if s.applies("certificate") {
 		certificate = s.next.trusted.certificate
 	}
 	var errs []error
@@ -287,34 +370,44 @@ func (s *step) apply() error {
 		errs = append(errs, d.gossip.UseKeys(gossip.Keys(s.keys.keys)))
 	}
 	errs = append(errs, d.listed.Set(s.next.nodes.Nodes()))
-	d.live.Store(s.merge(certificate).live(s.keys))
+	d.live.Store(s.merge().live(s.keys))
 	d.level.Set(levelOf(s.next.config.Log))
 	return errors.Join(errs...)
 }
 
-// merge copies the applied settings to the current ones, and returns these. All other settings stay
-// as they were at the start, so the next reload reports them again.
-func (s *step) merge(certificate []byte) *settings {
+// merge makes the applied settings the current ones, and returns these. All others stay as they
+// were at the start, so that the next reload reports them again.
+func (s *step) merge() *settings {
 	to, from := &s.now.config, &s.next.config
 	to.Log, to.Slots, to.Grants = from.Log, from.Slots, from.Grants
 	to.AllowUIDs, to.AllowGIDs, to.ProgramUIDs = from.AllowUIDs, from.AllowGIDs, from.ProgramUIDs
-	to.KeyFiles, to.Registry = from.KeyFiles, from.Registry
-	to.Certificate, s.now.trusted.certificate = from.Certificate, certificate
-	s.now.trusted.grants = s.next.trusted.grants
-	if s.sameAuthorities() && s.now.stateDir == s.next.stateDir {
+	to.Registry, s.now.trusted.grants = from.Registry, s.next.trusted.grants
+	if s.applies("key_files") {
+		to.KeyFiles = from.KeyFiles
+	}
+	if s.applies("certificate") {
+		to.Certificate, s.now.trusted.certificate = from.Certificate, s.next.trusted.certificate
+	}
+	if s.applies("revocations") {
 		to.Revocations, s.now.trusted.revocations = from.Revocations, s.next.trusted.revocations
 	}
 	return s.now
 }
 
-// letIn applies the users of the configuration to the socket and to its connections. The socket had
-// the mode before until now. Attached processes stay.
-func (h *door) letIn(before os.FileMode) (err error) {
+// letIn applies the users of the configuration to the socket and to its connections. Processes that
+// have attached stay. After hangUp it does nothing: another daemon may have the socket's path.
+func (h *door) letIn() (err error) {
 	first := h.links[0]
-	if mode := first.live.Load().mode; mode != before { // else the mode of the administrator stays
-		err = h.listener.Allow(mode)
-	}
 	h.mu.Lock()
+	if h.closing {
+		h.mu.Unlock()
+		return nil
+	}
+	if mode := first.live.Load().mode; mode != h.mode { // or the administrator's mode stays
+		if err = h.listener.Allow(mode); err == nil {
+			h.mode = mode
+		}
+	}
 	var strangers []*ctl.Client
 	for c := range h.clients {
 		if c.session == nil {
@@ -332,14 +425,16 @@ func (h *door) letIn(before os.FileMode) (err error) {
 
 // tellReload logs the result of a reload.
 func tellReload(log *slog.Logger, r *ctl.Reloaded, err error) {
-	if err != nil {
+	switch {
+	case r == nil:
 		log.Error("configuration not reloaded", "error", err)
-	}
-	if r == nil {
 		return
+	case err != nil:
+		log.Error("configuration reloaded in part", "error", err)
+	default:
+		log.Info("configuration reloaded", "applied", len(r.Applied), "after_a_restart", len(r.Restart),
+			"not_listed", r.Left)
 	}
-	log.Info("configuration reloaded", "applied", len(r.Applied), "after_a_restart", len(r.Restart),
-		"not_listed", r.Left)
 	for _, c := range r.Applied {
 		log.Info("the configuration has changed", "what", c)
 	}

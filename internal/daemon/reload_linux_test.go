@@ -2,6 +2,7 @@ package daemon_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,11 +12,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/daemon"
 	"github.com/weftnet/weft/internal/fabric"
 	"github.com/weftnet/weft/internal/registry/file"
+	"github.com/weftnet/weft/internal/testenv"
 	"github.com/weftnet/weft/internal/trust"
 )
 
@@ -183,9 +186,193 @@ func TestAReloadChangesEachLinkAndNamesItForKeysOfTheLink(t *testing.T) {
 			return err == nil && len(n) == want
 		})
 	}
-	_, restart, err = w.reload(t, func(c *daemon.Config) { c.Link = "fast0" })
-	if want := "links that are started: fast0, slow0 → fast0"; err != nil || !strings.HasPrefix(restart, want) {
-		t.Errorf("a restart is needed for\n%s\n%v; expected first %s", restart, err, want)
+}
+
+// A key such as allow_uids counts for all links. A reload that applied it to some of them, or to
+// none, would leave a removed user in.
+func TestAReloadWithOtherLinksIsRefusedAndChangesNothing(t *testing.T) {
+	c := twoLinks(t, 1)[0]
+	w, log := rereading(t, c)
+	for _, links := range []string{"fast0", "slow0", "slow0,fast0", "udp"} {
+		change := func(c *daemon.Config) { c.Link, c.Slots = links, new(int) }
+		if _, _, err := w.reload(t, change); err == nil || !strings.Contains(err.Error(), "the daemon runs fast0, slow0; restart it") {
+			t.Errorf("link = %q: %v", links, err)
+		}
+		if _, _, err := reloads(t, w.config, true); err == nil {
+			t.Errorf("link = %q: a check says that it would be applied", links)
+		}
+	}
+	says(t, log, "level=ERROR", "configuration not reloaded")
+	applied, restart, err := w.reload(t, func(c *daemon.Config) { c.Link = "fast0,slow0" })
+	if err != nil || applied != "slots: not set → 0" || restart != "" {
+		t.Errorf("with its links again: applied %q, restart %q, %v", applied, restart, err)
+	}
+}
+
+// A random key in place of the fabric key would cut the NIC off from all others.
+func TestAReloadWithoutItsFabricKeyIsRefusedWhyeverTheFileCannotBeRead(t *testing.T) {
+	c := configs(t, 1)
+	t.Setenv(fabric.FileVariable, "")
+	t.Setenv("XDG_CONFIG_HOME", filepath.Join(t.TempDir(), "config"))
+	c[0].StateDir = t.TempDir()
+	path := filepath.Join(c[0].StateDir, fabric.FileName)
+	if os.Geteuid() != 0 {
+		var err error
+		if path, err = fabric.DefaultFile(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, _ := rereading(t, c[0])
+	if err := os.Rename(path, path+".away"); err != nil {
+		t.Fatal(err)
+	}
+	for cause, lead := range map[string]string{
+		"no such file or directory": filepath.Join(filepath.Dir(path), "none"), "not a directory": filepath.Join(path+".away", "below")} {
+		if err := os.Symlink(lead, path); err != nil {
+			t.Fatal(err)
+		}
+		applied, _, err := w.reload(t, func(*daemon.Config) {})
+		if err == nil || !strings.Contains(err.Error(), "fabric key: ") || !strings.Contains(err.Error(), cause+"; put the file back") {
+			t.Errorf("%s: applied %q, %v", cause, applied, err)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Rename(path+".away", path); err != nil {
+		t.Fatal(err)
+	}
+	if applied, _, err := w.reload(t, func(*daemon.Config) {}); applied != "" || err != nil {
+		t.Errorf("with its file again: applied %q, %v", applied, err)
+	}
+}
+
+// write writes a file that only this user can read.
+func write(t *testing.T, path, text string) string {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// newAuthority returns the public key of another authority.
+func newAuthority(t *testing.T) trust.CAPublic {
+	t.Helper()
+	k, err := trust.NewCAKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k.Public()
+}
+
+func TestAReloadTellsOfOtherContentsOfFilesThatCountAtTheStart(t *testing.T) {
+	c := configs(t, 1)
+	ca := certified(t, c)
+	dir := t.TempDir()
+	token, authorities := filepath.Join(dir, "token"), filepath.Join(dir, "authorities")
+	c[0].Metrics, c[0].MetricsTokenFile = testenv.Loopback(t), write(t, token, "0123456789abcdef0\n")
+	c[0].Authorities = []string{write(t, authorities, ca.Public().String())}
+	w, _ := rereading(t, c[0])
+	if applied, restart, err := w.reload(t, func(*daemon.Config) {}); applied+restart != "" || err != nil {
+		t.Fatalf("applied %q, restart %q, %v", applied, restart, err)
+	}
+	other := newAuthority(t)
+	write(t, token, "0123456789abcdef1\n")
+	write(t, authorities, ca.Public().String()+"\n"+other.String())
+	want := fmt.Sprintf("keys of authorities: %v → %v, %v\ntoken of metrics: the present one → another one", ca.Public().ID(), ca.Public().ID(), other.ID())
+	for range 2 {
+		if applied, restart, err := w.reload(t, func(*daemon.Config) {}); applied != "" || restart != want || err != nil {
+			t.Errorf("applied %q, restart %q, %v; expected %q", applied, restart, err, want)
+		}
+	}
+}
+
+// Such keys were listed as applied, and were not in effect.
+func TestReloadableKeysNeedARestartBesideAKeyOnWhichTheyDepend(t *testing.T) {
+	c := configs(t, 1)
+	certified(t, c)
+	key := filepath.Join(t.TempDir(), "key")
+	if _, err := fabric.Init(key); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(c[0].Certificate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := c[0]
+	elsewhere := write(t, key+".certificate", string(text))
+	both := append(slices.Clone(before.Authorities), newAuthority(t).String())
+	w, _ := rereading(t, c[0])
+	for range 2 {
+		applied, restart, err := w.reload(t, func(c *daemon.Config) {
+			c.Authorities, c.Revocations, c.Certificate = both, key+".lists", elsewhere
+			c.KeyFiles, c.Plain = []string{key}, true
+		})
+		var keys []string
+		for line := range strings.Lines(restart) {
+			name, _, _ := strings.Cut(line, ": ")
+			keys = append(keys, name)
+		}
+		if want := []string{"authorities", "certificate", "key_files", "plain", "revocations"}; err != nil || applied != "" || !slices.Equal(keys, want) {
+			t.Errorf("%v: applied %q; a restart is needed for %q; expected %q", err, applied, keys, want)
+		}
+	}
+	if applied, restart, err := w.reload(t, func(c *daemon.Config) { *c = before }); applied+restart != "" || err != nil {
+		t.Errorf("the configuration of the start: applied %q, restart %q, %v", applied, restart, err)
+	}
+}
+
+// The running NIC keeps its static key, and would show other NICs the certificate of another.
+func TestACertificateForAnotherStaticKeyWaitsForARestart(t *testing.T) {
+	c := configs(t, 1)
+	ca := certified(t, c)
+	next := c[0]
+	next.StateDir = filepath.Join(t.TempDir(), "state")
+	key := staticKey(t, next).Public()
+	cert := trust.Certificate{Serial: 77, NIC: key.ID(), Key: key, NotBefore: time.Now().Unix() - 60, NotAfter: time.Now().Unix() + 86400,
+		Applications: []string{"app*"}}
+	if err := cert.Sign(ca.Private()); err != nil {
+		t.Fatal(err)
+	}
+	next.Certificate = write(t, filepath.Join(next.StateDir, "certificate"), cert.Text())
+	w, _ := rereading(t, c[0])
+	for range 2 {
+		applied, restart, err := w.reload(t, func(c *daemon.Config) { *c = next })
+		if err != nil || applied != "" || !strings.Contains(restart, "certificate: "+c[0].Certificate) ||
+			!strings.Contains(restart, "certificate of this NIC: serial "+trust.SerialText(1)+" → serial "+trust.SerialText(77)) {
+			t.Errorf("applied %q, restart %q, %v", applied, restart, err)
+		}
+	}
+}
+
+func TestAReloadThatFailsInPartSaysSoAndTheNextOneTriesAgain(t *testing.T) {
+	c := configs(t, 1)
+	w, log := rereading(t, c[0])
+	conn := dial(t, c[0].Socket, "")
+	if err := os.Rename(c[0].Socket, c[0].Socket+".away"); err != nil {
+		t.Fatal(err)
+	}
+	w.mu.Lock()
+	w.config.AllowUIDs, w.config.Slots = []int{outsiderUID}, new(int)
+	w.mu.Unlock()
+	if _, err := conn.Reload(t.Context(), false); err == nil || !strings.Contains(err.Error(), "no such file") ||
+		!strings.Contains(err.Error(), "the other changes have been applied") {
+		t.Errorf("without its socket: %v", err)
+	}
+	says(t, log, "level=ERROR", "configuration reloaded in part", "no such file")
+	says(t, log, "the configuration has changed", "slots")
+	if text := log.String(); strings.Contains(text, "not reloaded") || strings.Contains(text, `msg="configuration reloaded"`) {
+		t.Error("the log says that nothing, or that everything was reloaded")
+	}
+	if err := os.Rename(c[0].Socket+".away", c[0].Socket); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := conn.Reload(t.Context(), false); err != nil || len(r.Applied)+len(r.Restart) != 0 {
+		t.Errorf("with its socket again: %+v, %v", r, err)
+	}
+	if st, err := os.Stat(c[0].Socket); err != nil || st.Mode().Perm() != 0o666 {
+		t.Errorf("%v: the socket has mode %v; expected 0666", err, st.Mode())
 	}
 }
 

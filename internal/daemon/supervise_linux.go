@@ -41,7 +41,24 @@ func (h *door) beat(ctx context.Context, ticks <-chan time.Time) {
 	}
 }
 
-// told logs the error of a message to the supervisor, if any.
+// tellUnlessEnding tells the supervisor of a step of a reload. It tells nothing once the daemon goes
+// down: STOPPING=1 is the last word.
+func (h *door) tellUnlessEnding(tell func() error) {
+	h.telling.Lock()
+	defer h.telling.Unlock()
+	if h.ctx.Err() == nil {
+		h.told(tell())
+	}
+}
+
+// tellEnd tells the supervisor that the daemon goes down. The context of the door is done.
+func (h *door) tellEnd() {
+	h.telling.Lock()
+	defer h.telling.Unlock()
+	h.told(h.supervisor.Stopping())
+}
+
+// told logs that the supervisor could not be told.
 func (h *door) told(err error) {
 	if err != nil {
 		h.links[0].log.Warn("the supervisor does not hear of this daemon", "error", err)

@@ -96,7 +96,7 @@ func bound(nodes []registry.Node) map[nicid.ID]trust.PublicKey {
 func usersOwn() bool { return os.Geteuid() != 0 }
 
 // fabricKeys returns the keys of the fabric, and where they were found. Unless mayMake is true,
-// it makes no key; there may be none then. The note, if any, is for the log.
+// it makes no key. If there is none then, the note tells why. Any other note is for the log.
 func (s *settings) fabricKeys(mayMake bool) (keys []trust.FabricKey, source, note string, err error) {
 	if files := s.config.KeyFiles; len(files) > 0 {
 		if keys, err = fabric.LoadFiles(files); err != nil {
@@ -111,15 +111,19 @@ func (s *settings) fabricKeys(mayMake bool) (keys []trust.FabricKey, source, not
 	if usersOwn() {
 		if path, err = fabric.DefaultFile(); err != nil {
 			if !mayMake {
-				return nil, "", "", nil
+				return nil, "", err.Error(), nil
 			}
 			return fabric.Load("") // a key for this process, and why
 		}
 	}
-	if _, err := os.Stat(path); !mayMake && errors.Is(err, fs.ErrNotExist) {
-		return nil, path, "", nil
+	if mayMake {
+		return fabric.LoadOrMake(path)
 	}
-	return fabric.LoadOrMake(path)
+	if _, err := os.Stat(path); err != nil {
+		return nil, path, err.Error(), nil
+	}
+	keys, err = fabric.LoadKept(path)
+	return keys, path, "", err
 }
 
 // staticKey returns the static key in the state directory. Unless mayMake is true, it makes no

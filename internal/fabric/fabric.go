@@ -64,11 +64,16 @@ func LoadOrMake(path string) (keys []trust.FabricKey, source, note string, err e
 			return ownKey(err)
 		}
 	}
-	if err := checkDirectory(filepath.Dir(path)); err != nil {
-		return nil, "", "", fmt.Errorf("fabric key: %w", err)
-	}
-	keys, err = readKeys(path)
+	keys, err = LoadKept(path)
 	return keys, path, "", err
+}
+
+// LoadKept returns the fabric keys in the file at path. It makes no file.
+func LoadKept(path string) ([]trust.FabricKey, error) {
+	if err := checkDirectory(filepath.Dir(path)); err != nil {
+		return nil, fmt.Errorf("fabric key: %w", err)
+	}
+	return readKeys(path)
 }
 
 // LoadFiles returns the fabric keys in several files, in the order of the paths: key_files =
