@@ -153,7 +153,9 @@ func TestACheckOfAReloadChangesNothing(t *testing.T) {
 	c := configs(t, 1)
 	c[0].Nodes = nil
 	w, _ := rereading(t, c[0])
+	w.mu.Lock()
 	w.config.Nodes = []file.Entry{{Address: "127.0.0.9:1"}}
+	w.mu.Unlock()
 	for range 2 {
 		if applied, _, err := reloads(t, w.config, true); err != nil || applied != "node: not set → 127.0.0.9:1" {
 			t.Errorf("the check tells %q, %v", applied, err)
