@@ -242,10 +242,10 @@ func (t PeerTable) Store(row int, p *Peer, rtt *histogram.Histogram) {
 	w.end()
 }
 
-// Load reads a row into p. It returns false if the row changed at each of several tries, which
-// also happens if the NIC ended while it wrote.
+// Load reads a row into p. It returns false if the NIC has not written the row yet, or if the row
+// changed at each of several tries, which also happens if the NIC ended while it wrote.
 func (t PeerTable) Load(row int, p *Peer) bool {
-	if row < 0 || row >= t.Len() {
+	if row < 0 || row >= t.Len() || !isWritten(t.rows[row][:]) {
 		return false
 	}
 	var words [peerWords]uint64

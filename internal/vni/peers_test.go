@@ -106,6 +106,19 @@ func TestARowThatIsBeingWrittenIsNotRead(t *testing.T) {
 	}
 }
 
+func TestARowThatIsNotWrittenYetIsNotRead(t *testing.T) {
+	w, r, _ := newTable(t)
+	w.SetLen(2)
+	w.Store(1, samplePeer(3), &samplePeer(3).RTT)
+	var p Peer
+	if r.Load(0, &p) {
+		t.Errorf("a row that was never written holds %+v", p)
+	}
+	if !r.Load(1, &p) || p != *samplePeer(3) {
+		t.Errorf("the row after it: %+v", p)
+	}
+}
+
 func TestAReaderNeverMeetsHalfARow(t *testing.T) {
 	w, r, _ := newTable(t)
 	samples := []*Peer{samplePeer(49), samplePeer(1048)}

@@ -44,6 +44,9 @@ func (w *rowWriter) end() {
 	}
 }
 
+// isWritten reports whether a row has been written at least once.
+func isWritten(row []uint64) bool { return atomic.LoadUint64(&row[0]) != 0 }
+
 // readRow reads the words of a row after its sequence. It returns false if the row changed at each
 // of several tries, which also happens if its writer ended while it wrote.
 func readRow(row, words []uint64) bool {
