@@ -39,6 +39,22 @@ func keyOf(p *vni.Peer) peerKey {
 	return peerKey{addr: p.Addr}
 }
 
+// continues reports whether the NIC has kept the counts of a peer since an earlier reading. If it
+// forgot the peer meanwhile, they began at 0 again.
+func continues(p, earlier *vni.Peer) bool {
+	for _, c := range vni.PeerCounters() {
+		if c.Grows() && p.Counts[c] < earlier.Counts[c] {
+			return false
+		}
+	}
+	for i, n := range earlier.RTT.Buckets {
+		if p.RTT.Buckets[i] < n {
+			return false
+		}
+	}
+	return p.RTT.Count >= earlier.RTT.Count && p.RTT.Sum >= earlier.RTT.Sum
+}
+
 // peersSince returns the peers of a reading with the growth of their counters since an earlier
 // reading. Levels and instants stay as they are, and so does a peer that the earlier reading lacks.
 func peersSince(last, now *reading) []vni.Peer {
@@ -50,7 +66,7 @@ func peersSince(last, now *reading) []vni.Peer {
 	for i := range grown {
 		p := &grown[i]
 		b := before[keyOf(p)]
-		if b == nil || b.Counts[vni.PeerFramesOut] > p.Counts[vni.PeerFramesOut] { // it was forgotten meanwhile
+		if b == nil || !continues(p, b) {
 			continue
 		}
 		for _, c := range vni.PeerCounters() {

@@ -80,6 +80,28 @@ func TestPeersThatAreWatchedShowTheChanges(t *testing.T) {
 	}
 }
 
+// A peer that the NIC forgot and knows again has counted from 0 on, so all counts are new.
+func TestAPeerThatWasForgottenMeanwhileShowsAllItsCounts(t *testing.T) {
+	at := time.Now()
+	for what, grow := range map[string]func(before *vni.Peer){
+		"frames in":   func(p *vni.Peer) { p.Counts[vni.PeerFramesIn] = 5 },
+		"lost":        func(p *vni.Peer) { p.Counts[vni.PeerLostPath] = 1 },
+		"round trips": func(p *vni.Peer) { p.RTT.Count = 901 },
+		"sum":         func(p *vni.Peer) { p.RTT.Sum *= 3 },
+		"a bucket":    func(p *vni.Peer) { p.RTT.Buckets[3]++ },
+	} {
+		last, now := peersReading(500, at), peersReading(900, at.Add(time.Second))
+		grow(&last.peers[0])
+		if got := peersSince(last, now); got[0] != now.peers[0] {
+			t.Errorf("%s: the growth is %v, with %d round trips; want all counts, %v, and 900", what, got[0].Counts, got[0].RTT.Count, now.peers[0].Counts)
+		}
+	}
+	last, now := peersReading(500, at), peersReading(900, at.Add(time.Second))
+	if got := peersSince(last, now); got[0].Counts[vni.PeerFramesOut] != 400 || got[0].RTT.Count != 400 {
+		t.Errorf("a peer that stayed known sent %d frames, with %d round trips; want 400 each", got[0].Counts[vni.PeerFramesOut], got[0].RTT.Count)
+	}
+}
+
 func TestPeersInJSONHaveEveryCounter(t *testing.T) {
 	var out bytes.Buffer
 	if err := printStat(&out, &statOptions{peers: true, json: true}, nil, peersReading(500, time.Now())); err != nil {
