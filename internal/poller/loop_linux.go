@@ -211,13 +211,13 @@ func (l *Loop) rest(now, since, next clock.Time) {
 			return
 		}
 	}
-	l.park(next)
+	l.park(now, next)
 }
 
 // park sleeps in epoll until an event or next. It first announces that it parks, and then looks
 // for the last time. A caller that changes something first sets dirty, and then looks whether
 // the loop parks.
-func (l *Loop) park(next clock.Time) {
+func (l *Loop) park(now, next clock.Time) {
 	l.parked.Store(true)
 	sleep, awake := l.cfg.Link.Sleep, l.cfg.Link.Awake
 	if l.dirty.Load() || l.queued.Load() > 0 || sleep != nil && sleep() {
@@ -225,7 +225,7 @@ func (l *Loop) park(next clock.Time) {
 		return
 	}
 	idle.Leave()
-	l.timing.publish()
+	l.timing.parks(now, next)
 	d := time.Duration(-1)
 	if next != clock.Never {
 		d = max(0, next.Sub(Now()))

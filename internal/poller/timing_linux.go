@@ -19,8 +19,8 @@ type timing struct {
 	next        clock.Time // earliest time of the next copy to the page
 }
 
-// publishEvery is the interval at which a busy loop copies its measurements to the page. A copy
-// takes about 300 ns.
+// publishEvery is how often a busy loop copies its measurements to the page, also if it parks after
+// each message. A copy takes about 300 ns.
 const publishEvery = time.Millisecond
 
 // polled records a poll that began at now, found work, and asked for the next poll at next.
@@ -39,6 +39,14 @@ func (t *timing) polled(now clock.Time, work int, next clock.Time) {
 	}
 	if t.unpublished && now >= t.next {
 		t.next = now.Add(publishEvery)
+		t.publish()
+	}
+}
+
+// parks copies the measurements before a sleep that may last longer than publishEvery. Before a
+// shorter one there is no hurry: the poll after it takes care of them.
+func (t *timing) parks(now, next clock.Time) {
+	if next > now.Add(publishEvery) {
 		t.publish()
 	}
 }

@@ -54,6 +54,40 @@ func TestPollsThatFindWorkAreMeasured(t *testing.T) {
 	}
 }
 
+// A loop that parks after each message copies its measurements as seldom as one that stays awake.
+func TestALoopThatParksOftenPublishesOnceInAWhile(t *testing.T) {
+	m, page := timed(t)
+	at := Now()
+	published := func() uint64 {
+		var l vni.Loop
+		page.Load(&l)
+		return l.Polls.Count
+	}
+	due := at.Add(publishEvery)
+	for range 10 {
+		m.polled(at, 1, due)
+		m.parks(at, due)
+		at = at.Add(publishEvery / 20)
+	}
+	if n := published(); n != 1 {
+		t.Errorf("%d polls were published before the next copy was due; want the first alone", n)
+	}
+	m.polled(due, 1, clock.Never)
+	if n := published(); n != 11 {
+		t.Errorf("%d polls were published when the copy was due; want 11", n)
+	}
+	m.polled(due+1, 1, clock.Never)
+	m.parks(due+1, clock.Never)
+	if n := published(); n != 12 {
+		t.Errorf("%d polls were published before a sleep without end; want 12", n)
+	}
+	m.polled(due+2, 1, due.Add(time.Hour))
+	m.parks(due+2, due.Add(time.Hour))
+	if n := published(); n != 13 {
+		t.Errorf("%d polls were published before an hour of sleep; want 13", n)
+	}
+}
+
 func TestMeasuringAllocatesNothing(t *testing.T) {
 	m, _ := timed(t)
 	at := Now()
