@@ -299,12 +299,11 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 	if work == 0 {
 		e.counts[vni.NICIdlePolls]++
 	}
-	next = clock.Min(clock.Min(linkNext, relNext), clock.Min(e.expiry.next, e.publish(work)))
-	next = clock.Min(next, e.grants.next())
+	next = clock.Min(clock.Min(linkNext, relNext), clock.Min(e.expiry.next, e.grants.next()))
 	if more || e.unfinished() {
 		next = now
 	}
-	return work, next
+	return work, clock.Min(next, e.publish(work, next))
 }
 
 // unfinished reports whether the next Poll has something to do at once.
@@ -450,7 +449,7 @@ func (e *Engine) Close(now clock.Time) {
 	e.rel.Close(now, e.out)
 	e.cfg.Link.Flush(now)
 	e.publisher.next = now
-	e.publish(1)
+	e.publish(1, clock.Never)
 	e.closed = true
 }
 

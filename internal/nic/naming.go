@@ -83,7 +83,9 @@ func (h forNames) Open(nic uint64, addr link.Addr) (*names.Peer, error) {
 // Forget drops a peer that is no longer in any table.
 func (h forNames) Forget(p *names.Peer) {
 	h.rel.Forget(h.now, p.Endpoint)
-	h.peers.remove(peerWith(p.Endpoint))
+	pr := peerWith(p.Endpoint)
+	h.publisher.peers.remove(pr)
+	h.peers.remove(pr)
 }
 
 // Confirmed answers a process's New_Process. Only the driver waits for the answer, so it may come

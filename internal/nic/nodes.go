@@ -26,6 +26,7 @@ type Position = wire.Position
 // it.
 type peer struct {
 	ep    *rel.Endpoint
+	row   int    // in the table of peers that tools map
 	nic   uint64 // 0 until its first hello
 	names names.Peer
 	// Why the last session or the last attempt ended; nil during a session, and before the first.
@@ -145,6 +146,7 @@ func (e *Engine) peerAt(ep *rel.Endpoint) *peer {
 		pr.holder.v = pr
 		ep.Owner = pr
 		e.peers.list, e.peers.last = append(e.peers.list, pr), nil
+		e.publisher.peers.add(pr)
 		e.names.Add(&pr.names, ep)
 	}
 	return pr

@@ -6,37 +6,55 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// rowsPerPublish is the number of rows of the table of peers that each publication checks. A row
-// that has changed costs about 300 ns, so a busy NIC with many peers spends half a percent of its
-// time on them. A table of 4,096 peers is current after 256 ms.
-const rowsPerPublish = 16
+// A copy of the counts writes a bounded number of rows. A row costs about 300 ns, so a busy NIC
+// with many peers spends half a percent of its time on them. If 4,096 peers are busy, each row is
+// current after 256 ms. Before the NIC rests for a millisecond or longer, it writes more rows:
+// another wake-up would cost more.
+const (
+	rowsPerPublish = 16
+	rowsAtRest     = 256
+)
 
-// peerRows publishes the counters of the peers. Row i is the peer at e.peers.list[i]. When a peer
-// is removed, the rows after it move, and readers may meet a peer twice or not at all.
+// peerRows publishes the counters of the peers. It writes only rows of peers that have had events.
+// A NIC that is mostly idle writes them all at once, so the table costs no wake-up.
 type peerRows struct {
-	next int      // the row to check next
-	left int      // rows to check until all rows show the last change
-	row  vni.Peer // reused: it is too large to make for each row
+	of  []*peer  // by row
+	row vni.Peer // too large to make for each row
 }
 
-// changed makes all rows due.
-func (r *peerRows) changed(e *Engine) { r.left = len(e.peers.list) }
+// add gives a new peer a row.
+func (r *peerRows) add(pr *peer) {
+	pr.row = len(r.of)
+	r.of = append(r.of, pr)
+}
 
-// publish writes some rows. It reports whether rows are left.
-func (r *peerRows) publish(e *Engine) (more bool) {
-	all := e.peers.list
-	e.cfg.Peers.SetLen(len(all))
-	r.left = min(r.left, len(all))
-	for range min(r.left, rowsPerPublish) {
-		if r.next >= len(all) {
-			r.next = 0
-		}
-		stats := r.fill(all[r.next])
-		e.cfg.Peers.Store(r.next, &r.row, &stats.RTT)
-		r.next++
-		r.left--
+// remove moves the last peer to the row of a removed one. Until that row is published, readers may
+// meet the moved peer twice or not at all.
+func (r *peerRows) remove(pr *peer) {
+	last := len(r.of) - 1
+	moved := r.of[last]
+	r.of[pr.row], moved.row = moved, pr.row
+	r.of[last], r.of = nil, r.of[:last]
+	moved.ep.MarkChanged()
+}
+
+// publish writes at most n rows of peers that have had events. It reports whether rows are left.
+func (r *peerRows) publish(e *Engine, n int) (more bool) {
+	if e.cfg.Peers == (vni.PeerTable{}) {
+		return false
 	}
-	return r.left > 0
+	e.cfg.Peers.SetLen(len(r.of))
+	for range n {
+		ep := e.rel.NextChanged()
+		if ep == nil {
+			return false
+		}
+		if pr := peerWith(ep); pr != nil {
+			stats := r.fill(pr)
+			e.cfg.Peers.Store(pr.row, &r.row, &stats.RTT)
+		}
+	}
+	return e.rel.AnyChanged()
 }
 
 // fill sets the row to the counts of a peer, except for the round trips. The result holds these.

@@ -20,18 +20,19 @@ type publisher struct {
 	next    clock.Time // earliest time of the next copy
 	rel     rel.Stats  // rel's statistics that are already in the counts
 	peers   peerRows
+	left    bool // the last copy has left out rows of peers
 }
 
 // publish copies the counts to the memory that tools map (decision 17), if it is time. It returns
 // when it will be time, or Never. work is what a poll has done: after an idle poll the counts have
-// not changed.
-func (e *Engine) publish(work int) clock.Time {
+// not changed. next is when the engine must be polled for another reason.
+func (e *Engine) publish(work int, next clock.Time) clock.Time {
 	if e.cfg.Counters == (vni.CounterPage{}) && e.cfg.Peers == (vni.PeerTable{}) {
 		return clock.Never
 	}
 	p := &e.publisher
 	switch p.changed = p.changed || work > 0; {
-	case !p.changed && p.peers.left == 0:
+	case !p.changed && !p.left:
 		return clock.Never
 	case e.now < p.next:
 		return p.next
@@ -39,13 +40,16 @@ func (e *Engine) publish(work int) clock.Time {
 	p.next = e.now.Add(publishEvery)
 	if p.changed {
 		p.changed = false
-		p.peers.changed(e)
 		e.collect()
 		for i, v := range e.counts {
 			e.cfg.Counters.Store(vni.Counter(i), v)
 		}
 	}
-	if p.peers.publish(e) {
+	rows := rowsPerPublish
+	if next > p.next {
+		rows = rowsAtRest
+	}
+	if p.left = p.peers.publish(e, rows); p.left {
 		return p.next
 	}
 	return clock.Never

@@ -52,9 +52,10 @@ type Endpoint struct {
 	attempt attempt
 	calls   int // bytes of frames of no session, which may cause an attempt
 
-	duties duty
-	owed   uint8 // number of replies owed
-	tag    uint8 // bytes of the tag on every frame
+	duties  duty
+	owed    uint8 // number of replies owed
+	tag     uint8 // bytes of the tag on every frame
+	changed bool  // on the module's list of endpoints that have changed
 	// ProbeReplies owed: to the three probes of a try, or two of a check, and to a keepalive.
 	replies  [4]wire.Probe
 	check    check
@@ -70,7 +71,8 @@ type Endpoint struct {
 	keyKnown    bool
 	proved      bool
 
-	stats *PeerStats // nil before the first session
+	stats       *PeerStats // nil before the first session
+	nextChanged *Endpoint  // on the module's list
 }
 
 // NIC returns the peer's id, 0 as long as it is unknown.

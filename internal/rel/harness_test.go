@@ -111,6 +111,7 @@ type node struct {
 	onAcked  func(f *Fragment, offset, n uint64)
 	onGram   func(e *Endpoint, service uint8, payload []byte)
 	dead     bool
+	polled   func() // called after each poll
 
 	vouch     func(nic uint64, key trust.PublicKey, certificate []byte) error
 	strangers []error
@@ -353,6 +354,9 @@ func (n *node) poll() {
 		if err := n.m.Audit(n.w.now); err != nil {
 			n.w.t.Fatalf("NIC %d at %d: %v", n.cfg.NIC, n.w.now, err)
 		}
+	}
+	if n.polled != nil {
+		n.polled()
 	}
 	n.w.polls++
 	if n.next <= n.w.now {

@@ -467,7 +467,7 @@ func (m *Module) sendHelloAck(now clock.Time, s *session, out Frames) bool {
 	}
 	h := m.introduce(s)
 	h.EchoIncarnation, h.EchoCounter = s.peer.Incarnation, s.answers
-	m.leavesFrom(s.local)
+	s.prepare()
 	if !s.packets.sayHello(wire.KindHelloAck, s.addr, &h, out) {
 		return false
 	}

@@ -187,6 +187,7 @@ type Module struct {
 	owing    []*Endpoint // endpoints that owe a frame without sequence
 	spare    []*Endpoint // memory that the two lists use in turn
 	finished []*Fragment // acknowledged whole; their owners are to be told
+	changes  changes     // endpoints that have changed
 
 	// Resends that were looked at since one arrived or left, or since heldUntil; all had to
 	// wait.
@@ -268,6 +269,7 @@ func (m *Module) Open(nic uint64, addr netip.AddrPort) (*Endpoint, error) {
 		e = m.byAddr[addr]
 	} else if a := m.byAddr[addr]; e == nil && a != nil && a.nic == 0 {
 		e, a.nic = a, nic
+		a.MarkChanged()
 		m.byNIC[nic] = a
 	}
 	if e == nil {
@@ -295,6 +297,7 @@ func (m *Module) move(e *Endpoint, addr netip.AddrPort) {
 		delete(m.byAddr, e.addr)
 	}
 	e.addr, e.local = addr, netip.Addr{}
+	e.MarkChanged()
 	m.byAddr[addr] = e
 	if n := e.next; n != nil && !n.bound {
 		n.addr = addr
@@ -355,6 +358,8 @@ func (m *Module) Forget(now clock.Time, e *Endpoint) {
 	if i := slices.Index(m.endpoints, e); i >= 0 {
 		m.endpoints = slices.Delete(m.endpoints, i, i+1)
 	}
+	m.changes.remove(e)
+	e.known = false
 }
 
 // Close says Goodbye to every peer that is up; no session opens afterwards. Active fragments are

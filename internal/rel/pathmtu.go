@@ -75,6 +75,7 @@ func (e *Endpoint) startPath(s *session) {
 
 // holdTo limits frames to n bytes.
 func (e *Endpoint) holdTo(s *session, n int) {
+	e.MarkChanged()
 	s.path.size, s.path.limit, s.path.from = n, n+limits.FrameCost, s.packets.counter
 	for i := range e.channels {
 		e.channels[i].mtu = min(e.channels[i].most, n)
@@ -224,6 +225,7 @@ func (e *Endpoint) nextLength(now clock.Time, s *session) {
 		return
 	}
 	p.trying = 0
+	e.MarkChanged()
 	switch {
 	case p.size < p.goal:
 		p.raiseAt = now.Add(limits.PathRaise)

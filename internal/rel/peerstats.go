@@ -87,6 +87,7 @@ func (e *Endpoint) countSession(now clock.Time, s *session) {
 	if e.stats == nil {
 		e.stats = new(PeerStats)
 	}
+	e.MarkChanged()
 	e.stats.Sessions++
 	e.stats.OpenedAt, e.stats.HandshakeAt = now, now
 	if s.rtt.smooth > 0 { // by the handshake
@@ -104,6 +105,7 @@ func (e *Endpoint) lose(now clock.Time, g *segment, why Cause) {
 	*e.m.stats.resends(why)++
 	e.stats.Lost[why]++
 	e.stats.Unnoticed[why] += now.Sub(g.sentAt)
+	e.MarkChanged()
 }
 
 // measured records a round trip of an open session.

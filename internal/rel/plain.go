@@ -34,6 +34,7 @@ func (e *Endpoint) PostLone(now clock.Time, l *wire.Lone, payload []byte) bool {
 		return false
 	}
 	s.packets.out.count(wire.LoneLen + len(payload))
+	e.MarkChanged()
 	s.send[wire.Command].pass(1)
 	e.countDirect(wire.FragLen + len(payload))
 	return true

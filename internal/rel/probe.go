@@ -77,6 +77,7 @@ func (m *Module) nightTimer(now clock.Time, e *Endpoint) {
 // that late, no probe left, and no answer could be heard.
 func (e *Endpoint) forgive(now clock.Time) {
 	if late := now.Sub(e.timerAt); late > e.m.cfg.ProbeEvery {
+		e.MarkChanged()
 		e.heard = min(e.heard.Add(late), now)
 		e.attended = min(e.attended.Add(late), now)
 		e.attempt.since = min(e.attempt.since.Add(late), now)
@@ -163,7 +164,7 @@ func (e *Endpoint) largestProbe() int {
 }
 
 func (m *Module) sendProbe(s *session, to netip.AddrPort, k wire.Kind, p wire.Probe, out Frames) bool {
-	m.leavesFrom(s.local)
+	s.prepare()
 	b := frame(out, to)
 	if b == nil {
 		return false

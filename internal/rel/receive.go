@@ -144,6 +144,7 @@ func (m *Module) take(now clock.Time, from netip.AddrPort, s *session, o wire.Ou
 		m.sessions.window(s, o).take(o.Counter)
 	}
 	s.in.count(len(frame))
+	s.endpoint.MarkChanged()
 	if s.apart(o) {
 		m.receiveApart(now, s, o, body)
 		return

@@ -142,7 +142,7 @@ func (m *Module) writeRun(s *session, g *segment, out Frames) (n int) {
 	for n < g.frames {
 		var b []byte
 		if m.cfg.ReserveRun != nil {
-			m.leavesFrom(s.local)
+			s.prepare()
 			b = m.cfg.ReserveRun(s.addr, size, g.frames-n)
 		} else if b = s.frame(out); b != nil {
 			b = b[:size]

@@ -242,6 +242,7 @@ func (m *Module) ends(now clock.Time, e *Endpoint, why error) {
 	if s := e.live; s != nil {
 		e.live = nil
 		e.stats.add(s)
+		e.MarkChanged()
 		s.open = false
 		if m.latest == s {
 			m.latest = nil
@@ -337,6 +338,7 @@ func (m *Module) know(e *Endpoint) {
 	if !e.known {
 		e.known = true
 		m.endpoints = append(m.endpoints, e)
+		e.MarkChanged()
 	}
 	m.byAddr[e.addr] = e
 }

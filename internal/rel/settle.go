@@ -53,6 +53,7 @@ func (m *Module) settleDeferred() {
 		m.stats.FastReceives++
 		s.replay.take(d.counter)
 		s.in.count(d.bytes)
+		s.endpoint.MarkChanged()
 	}
 	if !s.open { // its delivery has ended the session
 		return

@@ -41,8 +41,15 @@ func (m *Module) leavesFrom(local netip.Addr) {
 // frame returns room for one frame to the peer, which the caller writes from behind the outer
 // header on; nil if the driver takes none.
 func (s *session) frame(out Frames) []byte {
-	s.endpoint.m.leavesFrom(s.local)
+	s.prepare()
 	return frame(out, s.addr)
+}
+
+// prepare makes the next frame leave from the session's address of this host. The frame changes
+// the counts of the peer.
+func (s *session) prepare() {
+	s.endpoint.MarkChanged()
+	s.endpoint.m.leavesFrom(s.local)
 }
 
 // noteLocal notes where the newest good frame of the peer has arrived.
