@@ -40,9 +40,11 @@ func (t *Traffic) count(bytes int) {
 
 func (t Traffic) plus(u Traffic) Traffic { return Traffic{t.Frames + u.Frames, t.Bytes + u.Bytes} }
 
-// PeerStats counts the events of one endpoint, over all its sessions. It does not count frames of
-// handshakes, and frames that do not verify.
+// PeerStats counts the events of one endpoint, over all its sessions.
 type PeerStats struct {
+	// Frames of sessions. On a plain link, they include the answer to a Hello; on a sealed link,
+	// they include renewals of keys. Hellos and all other frames of handshakes are not counted, and
+	// neither are frames that the peer has not made.
 	Out, In Traffic
 
 	Sessions    uint64     // opened

@@ -126,7 +126,63 @@ func TestWhatOnePeerSendsTheOtherReceives(t *testing.T) {
 	}
 }
 
-// Under loss and duplication, the counts of all peers add up to those of the module.
+// On a plain link, the answer to a Hello is a frame of its session; the Hello is not.
+func TestOfAHandshakeOnAPlainLinkOnlyTheAnswerIsCounted(t *testing.T) {
+	w := newWorld(t, 1, weather{})
+	a, b := w.add(1, nil), w.add(2, nil)
+	kinds := map[wire.Kind]uint64{} // frames from b to a
+	w.filter = func(from, _ *node, frame []byte) bool {
+		if o, _, err := wire.ParseOuter(frame); err == nil && from == b {
+			kinds[o.Kind]++
+		}
+		return true
+	}
+	e := a.open(b)
+	b.open(a)
+	e.Connect(w.now)
+	a.wake()
+	w.runUntil(time.Second, "hello", func() bool { return e.Up() && b.ups == 1 })
+	w.run(time.Second)
+	all := uint64(0)
+	for k, n := range kinds {
+		if k != wire.KindHello {
+			all += n
+		}
+	}
+	if in := e.Stats().In.Frames; in != all || kinds[wire.KindHelloAck] == 0 {
+		t.Errorf("%d frames came in; want %d, by kind %v", in, all, kinds)
+	}
+}
+
+func TestRenewalsOfKeysAreCounted(t *testing.T) {
+	w := newWorld(t, 1, weather{})
+	a, b := w.add(1, sealAs(1, fast)), w.add(2, sealAs(2, fast))
+	rekeys := uint64(0) // frames from b to a
+	other := uint64(0)
+	w.filter = func(from, _ *node, frame []byte) bool {
+		if o, _, err := wire.ParseOuter(frame); err == nil && from == b && o.Kind == wire.KindRekey {
+			rekeys++
+		} else if err == nil && from == b && !o.Kind.OfHandshake() {
+			other++
+		}
+		return true
+	}
+	e := a.open(b)
+	b.open(a)
+	e.Connect(w.now)
+	a.wake()
+	w.runUntil(time.Second, "the session", func() bool { return e.Up() })
+	for i := range 200 {
+		a.frag(e, wire.Command, payload(i, 10))
+		w.run(time.Millisecond)
+	}
+	w.run(time.Second)
+	if in := e.Stats().In.Frames; in != rekeys+other || rekeys == 0 {
+		t.Errorf("%d frames came in; want %d, of which %d renew keys", in, rekeys+other, rekeys)
+	}
+}
+
+// The counts of all peers together are those of the module, under loss and duplication.
 func TestTheCountsOfAllPeersAddUpToThoseOfTheNIC(t *testing.T) {
 	w, a, toB, toC := joinedTwice(t)
 	w.weather.loss, w.weather.dup, w.weather.reorder, w.weather.jitter = 0.05, 0.05, 0.1, 200*time.Microsecond
