@@ -137,6 +137,7 @@ func TestTheLogTellsWhyAPeerIsDown(t *testing.T) {
 	if err := daemons.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
+	daemons.Wait() // or it may still hold its lock when its successor starts
 	checks(t, c[0])
 	logs(t, log, "level=WARN", "peer is down", `why="it is silent"`)
 	child(t, "daemon", marshal(t, c[1]))
