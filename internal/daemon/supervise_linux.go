@@ -41,8 +41,8 @@ func (h *door) beat(ctx context.Context, ticks <-chan time.Time) {
 	}
 }
 
-// tellUnlessEnding tells the supervisor of a step of a reload. It tells nothing once the daemon goes
-// down: STOPPING=1 is the last word.
+// tellUnlessEnding tells the supervisor of a step of a reload. It tells nothing once the daemon
+// goes down: STOPPING=1 is the last word.
 func (h *door) tellUnlessEnding(tell func() error) {
 	h.telling.Lock()
 	defer h.telling.Unlock()

@@ -99,8 +99,8 @@ func (p *Patient) restartNote() string {
 	case p.NIC == nil:
 		return ""
 	case !p.restarts():
-		return "the daemon belongs to another user or container: `weft doctor` prints the command that restarts it if " +
-			"that user runs it there"
+		return "the daemon belongs to another user or container: `weft doctor` prints the command that restarts it " +
+			"if that user runs it there"
 	}
 	return "a restart of the daemon disconnects the attached processes: their calls fail with ErrNICGone"
 }

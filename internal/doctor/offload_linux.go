@@ -18,9 +18,9 @@ import (
 //	two sends of one datagram each ────────────────────────────► two errors: the host answers
 //
 // A batch that stays whole up to the other kernel, as on a veth, gets one error. Hosts bound the
-// rate of such errors, so there are few datagrams. A path may lose datagrams at random, so a batch
-// is tried twice. An error may arrive during a later probe. It returns the beginning of its datagram,
-// whose first byte tells the probe.
+// rate of such errors, so Offload sends few datagrams. A path may lose datagrams at random, so
+// Offload tries a batch twice. An error may arrive during a later probe. It returns the beginning
+// of its datagram, and the first byte identifies the probe.
 
 const (
 	offloadPort   = 7 // Echo, a service without servers today
