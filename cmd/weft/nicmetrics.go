@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/metrics"
 )
 
-// metricsFlags adds the flags that say where and to whom a NIC serves its metrics.
+// metricsFlags adds the flags for the address and the token of the metrics.
 func metricsFlags(f *pflag.FlagSet, c *daemon.Config) {
 	f.Var(&checkedFlag{
 		kind: "ADDRESS",

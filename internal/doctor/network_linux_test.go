@@ -153,8 +153,7 @@ func TestASeedThatDoesNotAnswerIsFound(t *testing.T) {
 	}
 }
 
-// echoes reports whether one of 20 datagrams goes from here to there and back. It waits some time
-// for each.
+// echoes reports whether one of 20 datagrams returns from the other host. It waits for each.
 func echoes(t *testing.T, here, there *testbed.Host, from, to netip.AddrPort, wait time.Duration) (ok bool) {
 	t.Helper()
 	var far, near *net.UDPConn

@@ -16,7 +16,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Config says where and to whom the metrics are served.
+// Config holds the address, the token and the log of a Server.
 type Config struct {
 	Address Address
 	Token   Token
